@@ -19,7 +19,7 @@ new MutationObserver((_, watch) => {
 @contextmanager
 def looking() -> Iterator[Any]:
     """Open windows of Debian's chromium; nothing where there is none."""
-    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chromium-headless-shell"))), None)
     if path is None:
         yield None
         return

@@ -5,7 +5,7 @@ import pytest
 from tests.effort import examples
 from tests.simulation.history import check
 
-COUNT = examples(2000)
+COUNT = examples(1000)
 BATCH = 100
 
 

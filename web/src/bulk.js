@@ -36,7 +36,7 @@ export function Bulk({ selection, close }) {
     setBusy(true);
     try {
       // Exactly those that were looked at: what has begun to fit since is not touched.
-      const report = await call("/api/bulk", { ...body, text: "", where: "", status: [], machine: "", runs: able.map((one) => one.run_id) });
+      const report = await call("/api/bulk", { ...body, text: "", where: "", status: [], machine: "", runs: able.map((one) => one.run_id) }, { isLong: true });
       setSeen(report);
       say(_("{done} of {count} done.", { done: report.done, count: report.runs.length }));
     } catch (error) { say(error.message, "harm"); }

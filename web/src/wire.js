@@ -1,6 +1,7 @@
 // The API: one call, one stream. A stream is read with fetch, so that it can carry a token and say where it goes on.
 import { signal } from "./lib.js";
 import { _, locale } from "./language.js";
+import { ANSWER_MS, eventsOf, keepLine, LONG_MS, Patience } from "./line.js";
 
 const KEPT = "detent.token";
 
@@ -55,46 +56,45 @@ async function trouble(response) {
   return new Trouble(response.status, detail);
 }
 
-/** A request that is answered, or a sentence that says it was not; only a browser knows why. */
-async function ask(path, options) {
-  let response;
+/** A request that is answered and read in time, or a sentence that says it was not; only a browser knows why. */
+async function ask(path, { signal: given = undefined, ms = ANSWER_MS, ...options }, read) {
+  const patience = new Patience(ms, given);
   try {
-    response = await fetch(path, options);
+    const response = await fetch(path, { ...options, signal: patience.signal });
+    found();
+    if (!response.ok) throw await trouble(response);
+    return await read(response, patience);
   } catch (error) {
-    if (error.name === "AbortError") throw error;
+    if (error instanceof Trouble || error instanceof SyntaxError || given?.aborted) throw error;
     lost();
     const message = options.method === "POST" ? _("The server does not answer. Whether this has reached it, you will see when it is back.") : _("The server does not answer.");
     throw new Trouble(0, { type: "no_answer", message });
-  }
-  found();
-  if (!response.ok) throw await trouble(response);
-  return response;
+  } finally { patience.end(); }
 }
 
-/** GET, or POST when there is a body. */
-export async function call(path, body = undefined, { signal: abort = undefined } = {}) {
-  const options = body === undefined
-    ? { headers: headers(), signal: abort }
-    : { method: "POST", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify(body), signal: abort };
-  return (await ask(path, options)).json();
+const readJson = (response) => response.json();
+const posting = (body) => ({ method: "POST", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify(body) });
+
+/** GET, or POST when there is a body. `isLong`: the server has much to do before it can answer. */
+export function call(path, body = undefined, { signal: abort = undefined, isLong = false } = {}) {
+  return ask(path, { ...(body === undefined ? { headers: headers() } : posting(body)), signal: abort, ms: isLong ? LONG_MS : ANSWER_MS }, readJson);
 }
 
 /** A POST that is answered by a stream of which only the first message matters: the rest is in the run's own stream. */
-export async function firstOf(path, body) {
-  const abort = new AbortController();
-  const options = { method: "POST", headers: headers({ "Content-Type": "application/json" }), body: JSON.stringify(body), signal: abort.signal };
-  const response = await ask(path, options);
-  try {
-    for await (const event of events(response.body)) if (event.data !== undefined) return JSON.parse(event.data);
-    throw new Trouble(response.status, {});
-  } finally { abort.abort(); }
+export function firstOf(path, body) {
+  return ask(path, posting(body), async (response, patience) => {
+    try {
+      for await (const event of eventsOf(response.body)) if (event.data !== undefined) return JSON.parse(event.data);
+      throw new Trouble(response.status, {});
+    } finally { patience.stop(); }
+  });
 }
 
-/** A file to keep; with a token a plain link would be refused. */
+/** A file to keep; with a token a plain link would be refused. It may be large: its patience ends when it has begun. */
 export async function download(path, name) {
-  const response = await ask(path, { headers: headers() });
+  const blob = await ask(path, { headers: headers() }, (response, patience) => { patience.end(); return response.blob(); });
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(await response.blob());
+  link.href = URL.createObjectURL(blob);
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
@@ -111,85 +111,20 @@ export function query(values) {
   return text ? `?${text}` : "";
 }
 
-const SILENT = 3; // signs of life that may be missing before a line is taken for dead
-
 /** Server-sent events; goes on after the last one it has seen when the line is cut. Returns what stops it. */
 export function stream(path, { after = null, hear, onOpen = () => {}, onEnd = (_error = undefined) => {} }) {
-  const abort = new AbortController();
-  let last = after;
-  let pause = 250;
-  let line = new AbortController(); // one connection; `abort` is the end of them all
-  let watch = 0;
-  let beat = 0; // seconds between two signs of life, as the server tells them
-  const alive = () => { clearTimeout(watch); if (beat) watch = setTimeout(() => line.abort(), beat * SILENT * 1000); };
-  abort.signal.addEventListener("abort", () => { clearTimeout(watch); line.abort(); });
-  const listen = async () => {
-    while (!abort.signal.aborted) {
-      try {
-        line = new AbortController();
-        const more = last === null ? {} : { "Last-Event-ID": String(last) };
-        const response = await fetch(path, { headers: headers({ Accept: "text/event-stream", ...more }), signal: line.signal });
-        if (response.status === 204) { onEnd(); return; }
-        if (!response.ok) {
-          const error = await trouble(response);
-          if (response.status < 500 && response.status !== 429) { onEnd(error); return; }
-          throw error;
-        }
-        found();
-        onOpen();
-        pause = 250;
-        for await (const event of events(response.body, alive)) {
-          if (event.beat) { beat = Number(event.beat) || 0; alive(); }
-          if (event.id !== undefined && event.id !== "") last = event.id;
-          if (event.retry) pause = event.retry;
-          if (event.data === undefined) continue;
-          if (told(hear, event) === "end") { abort.abort(); onEnd(); return; }
-        }
-      } catch (error) {
-        if (abort.signal.aborted) return;
-        lost();
-      }
-      clearTimeout(watch);
-      await new Promise((/** @type {(value?: unknown) => void} */ resolve) => {
-        const wait = setTimeout(resolve, pause);
-        abort.signal.addEventListener("abort", () => { clearTimeout(wait); resolve(); }, { once: true });
-      });
-      pause = Math.min(pause * 2, 5000);
-    }
-  };
-  listen();
-  return () => abort.abort();
+  return keepLine({
+    after,
+    connect: (last, line) => fetch(path, { headers: headers({ Accept: "text/event-stream", ...(last === null ? {} : { "Last-Event-ID": String(last) }) }), signal: line }),
+    hear: (event) => told(hear, event),
+    onOpen: () => { found(); onOpen(); },
+    onRefused: trouble,
+    onCut: lost,
+    onEnd,
+  });
 }
 
 /** A fault of ours in the middle of a stream is told, and is not taken for a cut line. */
 function told(hear, event) {
   try { return hear(JSON.parse(event.data), event.event, event.id); } catch (error) { reportError(error); return undefined; }
-}
-
-async function* events(body, alive = () => {}) {
-  const reader = body.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  /** @type {Record<string, any>} */
-  let event = {};
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    alive();
-    text += value;
-    const lines = text.split(/\r\n|\n|\r(?!$)/);
-    text = lines.pop();
-    for (const line of lines) {
-      if (line === "") {
-        if (Object.keys(event).length) yield event;
-        event = {};
-      } else if (!line.startsWith(":")) {
-        const colon = line.indexOf(":");
-        const name = colon < 0 ? line : line.slice(0, colon);
-        const said = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
-        if (name === "data") event.data = event.data === undefined ? said : `${event.data}\n${said}`;
-        else if (name === "retry") event.retry = Number(said) || undefined;
-        else event[name] = said;
-      }
-    }
-  }
 }

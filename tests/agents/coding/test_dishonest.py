@@ -5,7 +5,6 @@ the user's tree and repository must be as they were unless the work was believed
 """
 
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from detent.agents.coding.job import Job
 from detent.agents.coding.settings import Settings, settings
 from detent.core.run import Run
 from detent.effects.sandbox import find_problem
+from tests.agents.coding.plain_python import find_plain_python
 from tests.agents.coding.world import git, listing, office, worker
 
 needs_sandbox = pytest.mark.skipif(bool(find_problem("folder")), reason=find_problem("folder"))
@@ -82,17 +82,7 @@ def make_project(folder: Path, files: Mapping[str, str] | None = None) -> Path:
 def choose(folder: Path, script: str) -> Settings:
     plan = folder / "plan.md"
     plan.write_text(PLAN)
-    run = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:hypothesispytest",
-        "--junitxml={report}",
-    ]
+    run = [find_plain_python(), "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml={report}"]
     return settings(
         {
             "worker": {"use": "shell", "command": worker(folder, HEAD + script)},

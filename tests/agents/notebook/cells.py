@@ -9,7 +9,7 @@ from detent.agents.notebook.analysis.fitness import kinds_of
 from detent.agents.notebook.analysis.goal import columns_named_in, read_goal, target_of
 from detent.agents.notebook.analysis.recipe import CellRecipe, fill_slots, recipe
 
-READING: dict[str, Any] = {"large_bytes": 200_000_000, "auto_join": False}
+READING: dict[str, Any] = {"large_bytes": 200_000_000, "auto_join": False, "labels": {}}
 
 
 def run_cells(*paths: Path, goal: str, last: str, answers: tuple[str, ...] = (), **given: Any) -> dict[str, Any]:

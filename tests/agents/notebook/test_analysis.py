@@ -10,13 +10,14 @@ import math
 import random
 import re
 import runpy
+import warnings
 from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 
-from bench.analysis import Ended, analysed, from_sklearn, nasty
+from bench.analysis import RUN, Ended, analysed, from_sklearn, nasty
 from detent.agents.notebook.analysis import analyst
 from detent.agents.notebook.analysis.fact import FACTS, Facts
 from detent.agents.notebook.analysis.fitness import is_table, refuse_unfit
@@ -24,10 +25,11 @@ from detent.agents.notebook.analysis.goal import read_goal
 from detent.agents.notebook.analysis.narrative import comment
 from detent.agents.notebook.analysis.recipe import fill_slots, recipe
 from detent.agents.notebook.analysis.report import summary
-from detent.agents.notebook.analysis.words import WHYS
+from detent.agents.notebook.analysis.words import PLOT_WORDS, WHYS
 from detent.agents.notebook.caution import risks
 from detent.agents.notebook.cell import Notebook
 from detent.agents.notebook.export import html, ipynb
+from detent.agents.notebook.notebook_file import find_written
 from detent.agents.notebook.observation import cell_wire, whole
 from detent.agents.notebook.port import PlannerFailed
 from detent.core.status import Status
@@ -87,6 +89,10 @@ async def test_a_goal_in_chinese_is_met_and_reported_in_chinese(tmp_path: Path) 
     assert len(facts.get("scores")) == 2  # the first candidate was enough
     assert facts.get("scores")[1]["accuracy"] > facts.get("scores")[0]["accuracy"]
     assert "目标已达到" in report_of(ended)
+    page = (tmp_path / "iris.html").read_text(encoding="utf-8")
+    headings = re.findall(r"<h([23]) id=[^>]*>([^<]+)</h", page)
+    assert headings[:3] == [("2", "报告"), ("3", "总结"), ("2", "数据概况")]  # what is written last is read first
+    assert page.index("目标已达到。") < page.index("数据概况</h2>")
 
 
 async def test_without_libraries_and_with_few_rows_the_data_is_described(tmp_path: Path) -> None:
@@ -94,6 +100,7 @@ async def test_without_libraries_and_with_few_rows_the_data_is_described(tmp_pat
         (tmp_path / f"{name}.py").write_text("raise ImportError('not here')\n", encoding="utf-8")
     rows = "\n".join(f"{n},{n * 2 + n % 3},{'ab'[n % 2]}" for n in range(40))
     (tmp_path / "few.csv").write_text(f"x,y,kind\n{rows}\n", encoding="utf-8")
+    (tmp_path / "few.html").write_text("a page of somebody else's", encoding="utf-8")
     ended = await analysed(tmp_path, tmp_path / "few.csv", "predict y, R² > 0.9")
     assert (ended.failed, ended.run.output["achieved"]) == ([], False)
     why = "scikit-learn is not installed in this kernel"
@@ -101,6 +108,10 @@ async def test_without_libraries_and_with_few_rows_the_data_is_described(tmp_pat
     printed = "".join(output.text for cell in ended.cells for output in cell.outputs)
     assert "matplotlib is not installed in this kernel" in printed
     assert why in report_of(ended)
+    # The notebook is there although no command wrote it, and nothing of anybody else's is lost.
+    assert [Path(name).name for name in find_written(ended.run)] == [f"few-{RUN}.ipynb", f"few-{RUN}.html"]
+    assert (tmp_path / "few.html").read_text(encoding="utf-8") == "a page of somebody else's"
+    assert not (tmp_path / "few.ipynb").exists()
 
 
 @pytest.mark.parametrize(
@@ -299,6 +310,38 @@ def test_every_cell_of_the_recipe_is_python_that_needs_no_consent() -> None:
                 compile(fill_slots(code, values, candidate.slots), candidate.id, "exec")
                 pieces += 1
     assert pieces == 14
+
+
+def test_every_word_of_a_plot_is_there_in_chinese() -> None:
+    steps = [step for stage in recipe().stages for step in stage.steps]
+    cells = [cell.code for step in steps for cell in step.cells]
+    cells += [one.code for step in steps for several in step.candidates.values() for one in several]
+    code = "\n".join(cells)
+    said = re.findall(r'say\("([^"]+)"\)', code)
+    assert len(said) > 10
+    assert {*said} <= {*PLOT_WORDS}
+    plain = re.findall(r'(?:label|set_xlabel|set_ylabel|set_title|suptitle)[(=]f?"([^"]*[a-z]{3}[^"]*)"', code)
+    assert [text for text in plain if "{" not in text] == []
+
+
+def test_plots_of_a_chinese_analysis_have_chinese_labels_where_a_font_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    rows = "\n".join(f"{n},{n % 7 * 1.5 + n % 3},{'甲乙'[n % 2]}" for n in range(60))
+    (tmp_path / "薪酬.csv").write_text(f"年限,年薪,职称\n{rows}\n", encoding="utf-8")
+    space = run_cells(tmp_path / "薪酬.csv", goal="预测年薪", last="distribution-plot", labels=PLOT_WORDS)
+    figure = space["plt"].gcf()
+    assert space["plt"].rcParams["font.family"][0] == "DejaVu Sans"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error" if space["cjk"] else "ignore")  # a letter without a form is a warning
+        figure.canvas.draw()
+    texts = {axis.get_title() for axis in figure.axes} | {axis.get_ylabel() for axis in figure.axes}
+    assert {"年薪（目标）", "行数"} <= texts if space["cjk"] else {"年薪 (target)", "rows"} <= texts
+    assert space["say"]("mean of theta, drift") == (
+        "平均：Theta 方法, 漂移" if space["cjk"] else "mean of theta, drift"
+    )
+    space["plt"].close("all")
 
 
 def test_facts_come_from_outputs_and_the_last_word_counts() -> None:

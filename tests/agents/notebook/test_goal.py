@@ -2,7 +2,9 @@
 
 import pytest
 
+from detent.agents.notebook.analysis.fact import FACTS, Facts
 from detent.agents.notebook.analysis.goal import columns_named_in, figure, nearest, read_goal, render_measure, target_of
+from detent.agents.notebook.analysis.report import outcome, summary
 
 HOUSES = ["house_id", "LotArea", "rooms", "SalePrice", "price"]
 
@@ -29,6 +31,13 @@ HOUSES = ["house_id", "LotArea", "rooms", "SalePrice", "price"]
         ("平均绝对误差低于 3", [("mae", "<", 3)]),
         ("F1值大于0.8", [("f1", ">", 0.8)]),
         ("RMSE ＜ 1e3", [("rmse", "<", 1000)]),
+        ("classify it with >95% accuracy", [("accuracy", ">", 0.95)]),
+        ("at least 90% accuracy and 0.8 recall", [("accuracy", ">=", 0.9), ("recall", ">=", 0.8)]),
+        ("R2 0.9+, RMSE 25k or less", [("r2", ">=", 0.9), ("rmse", "<=", 25_000)]),
+        ("MAPE 5 % or better, a mean absolute error under $500", [("mape", "<=", 0.05), ("mae", "<", 500)]),
+        ("准确率 95% 以上，均方误差 10 以下", [("accuracy", ">=", 0.95), ("mse", "<=", 10)]),
+        ("90%以上的准确率", [("accuracy", ">=", 0.9)]),
+        ("in 2015 accuracy fell", []),
         ("make something nice", []),
         ("the farm < 3 and macramé > 2", []),
     ],
@@ -37,6 +46,24 @@ def test_figures_are_read_from_words(text: str, wanted: list[tuple[str, str, flo
     found = read_goal(text).measures
     assert [(one.metric, one.relation) for one in found] == [(metric, relation) for metric, relation, _ in wanted]
     assert [one.value for one in found] == pytest.approx([value for _, _, value in wanted])
+
+
+@pytest.mark.parametrize(
+    ("text", "unread"),
+    [
+        ("predict price, RMSE < 4 and bias below 0.1", ("bias below 0.1",)),
+        ("predict survived for passengers over 60, accuracy > 80 %", ("passengers over 60",)),
+        ("预测年限大于 10 的人的年薪，R² 大于 0.9", ("预测年限大于 10",)),
+        ("forecast sales over 12 months, MAPE < 5 %", ()),
+        ("predict price, RMSE < 25000, R² > 0.8", ()),
+    ],
+)
+def test_what_a_goal_compares_beside_its_figures_is_not_passed_over(text: str, unread: tuple[str, ...]) -> None:
+    goal = read_goal(text)
+    assert goal.unread == unread
+    met = Facts([{"outputs": [{"data": {FACTS: {"goal_met": True, "verdict": [], "task": "regression"}}}]}])
+    assert ("The goal is met" in summary(goal, met) or "目标已达到" in summary(goal, met)) is (not unread)
+    assert all(one in outcome(goal, met) for one in unread)
 
 
 @pytest.mark.parametrize(

@@ -190,8 +190,12 @@ async def test_a_person_is_asked_about_a_join_and_may_answer_after_a_restart(tmp
     names = [str(tmp_path / name) for name in ("orders.csv", "shops.csv")]
     goal = "predict nothing that is here"
     variables = {"data_file": names[0], "data_files": names, "problem_description": goal}
+    work = tmp_path / "work"
+    work.mkdir()
     async with studio(tmp_path) as here:
-        run = await here.begin(Brief(goal=goal, variables=variables, kernel=KernelBrief(cwd=str(tmp_path), threads=1)))
+        outputs = (str(work / "report.html"), str(tmp_path / "elsewhere.html"))
+        kernel = KernelBrief(cwd=str(work), threads=1)
+        run = await here.begin(Brief(goal=goal, variables=variables, kernel=kernel, outputs=outputs))
         (waiting,) = run.waiting
         assert waiting.question is not None
         assert "add the columns of shops to orders where shop_id = shop_id" in waiting.question.text
@@ -199,3 +203,6 @@ async def test_a_person_is_asked_about_a_join_and_may_answer_after_a_restart(tmp
         run = await here.answer(data={"value": "yes"})
         assert run.error is not None
         assert "It has: order, shop_id, sum, town." in run.error.message
+    # Whoever brings a run to its end writes its notebook, into the folder of its cells and nowhere else.
+    assert "shops" in (work / "report.html").read_text(encoding="utf-8")
+    assert not (tmp_path / "elsewhere.html").exists()

@@ -96,7 +96,7 @@ function ForkDialog({ store, close }) {
 
 function VerifyButton({ store }) {
   const [proof, setProof] = useState(null);
-  const check = async () => { setProof("…"); setProof(await attempt(() => call(`${store.base}/verify`))); };
+  const check = async () => { setProof("…"); setProof(await attempt(() => call(`${store.base}/verify`, undefined, { isLong: true }))); };
   return html`<button onClick=${check}>${_("Verify")}</button>
     ${proof && proof !== "…" && html`<div class=${`note ${proof.ok ? "good" : "harm"} verdict`} role="status">${proof.ok
     ? _("{count} events replay to the same run; checkpoint {hash}", { count: proof.events, hash: proof.checkpoint.slice(0, 16) })

@@ -40,9 +40,10 @@ class Brief(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kernel: KernelBrief = KernelBrief()
     review: Literal["", "risky", "none"] = ""  # ask before risky cells; "": only those a model wrote
     actions: str = ""  # a Python file that registers custom actions
+    outputs: tuple[str, ...] = ()  # files that the notebook is written to when the run is over; (): the usual ones
 
     def input(self) -> dict[str, Any]:
         """The input of the run, with the places its work writes to."""
         own: dict[str, Any] = {"door": "", "call": {}, "achieved": None, "reason": "", "cells": 0}
         given: dict[str, Any] = {**msgspec.to_builtins(self), **own}
-        return given
+        return given if self.outputs else {name: value for name, value in given.items() if name != "outputs"}

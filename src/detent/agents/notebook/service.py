@@ -17,6 +17,7 @@ from detent.agents.notebook.action import registry as every_action
 from detent.agents.notebook.declared import DECLARED
 from detent.agents.notebook.generating import generate
 from detent.agents.notebook.kernels import Bench, NeedsConsent
+from detent.agents.notebook.notebook_file import publish
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.planning import Planning
 from detent.agents.notebook.port import Advisers
@@ -69,6 +70,7 @@ class Notebooks:
         self._is_reader_ours = reader is None
         self._advisers: dict[str, Advisers] = {}
         self._loaded: set[str] = set()
+        self._driven: set[str] = set()  # runs that had work done here, and whose end may still come
         self._sweeper: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -82,6 +84,7 @@ class Notebooks:
         if self._sweeper is not None:
             self._sweeper.cancel()
             await asyncio.gather(self._sweeper, return_exceptions=True)
+        await self._publish()
         for run_id in self.bench.runs:
             summary = self._reader.summary(run_id)
             if summary is not None and summary.status is Status.WAITING:
@@ -156,6 +159,7 @@ class Notebooks:
             self._sweeper = asyncio.get_running_loop().create_task(self._sweep())
         try:
             book = self.book(str(contract.input["run_id"]))
+            self._driven.add(book.run.id)
             self._load_actions(str(book.given_input.get("actions") or ""))
             return await work(book)
         except NeedsConsent as error:
@@ -180,10 +184,19 @@ class Notebooks:
         if isinstance(found, ActionRegistry):
             self.registry.join(found)
 
+    async def _publish(self) -> None:
+        """Leave the notebooks of runs that are over on disk, whoever let them come to their end."""
+        for run_id in [*self._driven]:
+            summary = self._reader.summary(run_id)
+            if summary is not None and summary.status.is_terminal:
+                self._driven.discard(run_id)
+                await asyncio.to_thread(publish, self.book(run_id))
+
     async def _sweep(self) -> None:
         """End the kernels of runs that are over, however they ended."""
         while True:
             await asyncio.sleep(SWEEP_S)
+            await self._publish()
             for run_id in self.bench.runs:
                 summary = self._reader.summary(run_id)
                 if summary is not None and summary.status.is_terminal and summary.state != "error":

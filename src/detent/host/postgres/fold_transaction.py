@@ -88,6 +88,7 @@ class Folded(NamedTuple):
     now: float
     wake_at: float | None = None
     has_jobs: bool = False
+    is_told: bool = False  # whether other processes were told of it
 
 
 class FoldingHost(Protocol):

@@ -40,6 +40,7 @@ from detent.host.postgres.connection import GONE, Database
 from detent.host.postgres.crew import Crew
 from detent.host.postgres.database_clock import DatabaseClock
 from detent.host.postgres.fold_transaction import Folded, Moment
+from detent.host.postgres.hint import HintSender
 from detent.host.postgres.job_queue import USUAL, Handle, JobQueue
 from detent.host.postgres.place import LEASE_S, WorkPlaces
 from detent.host.postgres.postgres_reader import PATIENCE_S, PostgresReader
@@ -93,7 +94,7 @@ class PostgresHost(PostgresRoom, Verbs):
         self._grace_s, self.is_working, self._is_at_it = grace_s, is_working, False
         self._is_reader_ours = reader is None
         self.reader = reader or PostgresReader(database, home)
-        self.journal = self.reader.shared
+        self.journal, self.hints = self.reader.shared, HintSender(self.reader.mark, self.own, self.ask)
         self.gap: Gap | None = None
         self.closing = AsyncExitStack()  # what was opened for this host, and is closed after it
         self.on_silence: Callable[[], None] = lambda: None
@@ -154,6 +155,7 @@ class PostgresHost(PostgresRoom, Verbs):
         await self.queue.close(grace_s)
         await self.outbox.close(grace_s if grace_s != float("inf") else self.outbox_grace_s)
         self.is_closing = True
+        self.hints.close()
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -21,6 +21,7 @@ from procrastinate import exceptions
 from procrastinate.job_context import JobContext
 from procrastinate.jobs import Job
 from procrastinate.worker import Worker
+from psycopg.rows import dict_row
 
 from detent.host.postgres.connection import Database
 from detent.host.postgres.statement import Statements
@@ -46,10 +47,11 @@ FETCH_BUSY, FETCH_GAP_S = 4, 0.004  # with so many jobs under way, the next ones
 
 # The library's own functions, without waiting for what they return.
 PUT = "(%s, %s, 0, null, null, %s, %s)::procrastinate_job_to_defer_v1"
-FETCH = (
-    "select job.* from generate_series(1, %(most)s) as number,"
-    " lateral procrastinate_fetch_job_v2(%(queues)s::varchar[], %(worker_id)s + 0 * number) as job"
-    " where job.id is not null"
+FETCH = (  # one after the other, until there is none
+    "with recursive taken(number, job) as ("
+    "select 1, procrastinate_fetch_job_v2(%(queues)s::varchar[], %(worker_id)s) union all"
+    " select number + 1, procrastinate_fetch_job_v2(%(queues)s::varchar[], %(worker_id)s) from taken"
+    " where (job).id is not null and number < %(most)s) select (job).* from taken where (job).id is not null"
 )
 END = "delete from procrastinate_jobs where id = %s and worker_id = %s"
 CHANNEL = "procrastinate_any_queue_v1"
@@ -125,7 +127,9 @@ class JobQueue:
         taken = {SHARED: QUEUE, OWN: name_place(place), LOCAL: ANYWHERE}
         self.is_own, self.is_shared = OWN in queues, SHARED in queues
         self.names = {taken[one] for one in queues}  # the queues it takes jobs from
-        connector = procrastinate.PsycopgConnector(conninfo=database.add_option(LAZY), min_size=1, max_size=4)
+        self._conninfo = database.add_option(LAZY)
+        self._taking: psycopg.AsyncConnection[dict[str, Any]] | None = None
+        connector = procrastinate.PsycopgConnector(conninfo=self._conninfo, min_size=1, max_size=3)
         self.app = procrastinate.App(connector=connector)
         for name, handle in handlers.items():
             self.app.task(name=name, pass_context=True)(_make_taker(handle))
@@ -133,6 +137,7 @@ class JobQueue:
         self._finish, manager.finish_job = manager.finish_job, self._finish_job  # type: ignore[method-assign]
         manager.fetch_job = self._fetch_job  # type: ignore[method-assign]
         self._fetched: deque[Job] = deque()
+        self._is_drained = False  # the last question found less than it would have taken, and nothing came since
         self._ended: set[int] = set()
         self._asked_at = 0.0
         self._worker: Worker | None = None
@@ -185,17 +190,30 @@ class JobQueue:
         The library forgets a notification that comes while it asks: then there would be a job, and nobody to look.
         """
         worker = self._worker
+        if worker is not None and worker._new_job_event.is_set():
+            self._is_drained = False  # the library clears the event after every job that it is given
         while not self._fetched and worker is not None:
+            if self._is_drained:
+                self._is_drained = False  # the next time is after a notification, or after a while
+                return None
             await self._gather(len(worker._running_jobs))
             worker._new_job_event.clear()
             most = max(1, min(FETCH_MAX, self._slots - len(worker._running_jobs)))
-            found = await self.app.connector.execute_query_all_async(
-                FETCH, queues=sorted(self.names), worker_id=worker_id, most=most
-            )
-            self._fetched.extend(Job.from_row(row) for row in found)
-            if not found and not worker._new_job_event.is_set():
+            found = await self._take(worker_id, most)
+            self._fetched.extend(found)
+            is_last = len(found) < most and not worker._new_job_event.is_set()
+            if is_last and not found:
                 return None
+            self._is_drained = is_last
         return self._fetched.popleft() if self._fetched else None
+
+    async def _take(self, worker_id: int, most: int) -> list[Job]:
+        """Take jobs on a connection of its own: a pool and its checks cost more than the question."""
+        if self._taking is None:
+            raise psycopg.OperationalError("there is no connection")
+        given = {"queues": sorted(self.names), "worker_id": worker_id, "most": most}
+        cursor = await self._taking.execute(FETCH, given)
+        return [Job.from_row(row) for row in await cursor.fetchall()]
 
     async def _gather(self, busy: int) -> None:
         """Where there is enough to do, let a few jobs come together before they are asked for."""
@@ -235,7 +253,7 @@ class JobQueue:
         pause_s = PAUSE_S
         while not self._is_closing:
             try:
-                async with self.app.open_async():
+                async with self.app.open_async(), await self._connect() as self._taking:
                     worker = QuietWorker(
                         self.app,
                         queues=None,  # it hears of every queue at one place, and takes what is its own (`_fetch_job`)
@@ -256,13 +274,17 @@ class JobQueue:
             except (exceptions.ConnectorException, psycopg.Error, OSError):
                 self.outages += 1
             finally:
-                self._worker = None
+                self._worker, self._taking = None, None
+                self._is_drained = False
                 self._fetched.clear()  # what it took and did not begin is put back with all that is its own
                 self._ended.clear()
                 self._ready.clear()
             if not self._is_closing:
                 await asyncio.sleep(pause_s)
                 pause_s = min(PAUSE_S_MAX, 2 * pause_s)
+
+    async def _connect(self) -> psycopg.AsyncConnection[dict[str, Any]]:
+        return await psycopg.AsyncConnection.connect(self._conninfo, autocommit=True, row_factory=dict_row)
 
     async def _say_ready(self, worker: Worker) -> None:
         while worker.worker_id is None or worker._loop is None:  # noqa: ASYNC110  # the library rings no bell

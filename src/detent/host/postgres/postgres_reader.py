@@ -12,12 +12,12 @@ import psycopg
 from detent.core.machine import Machine
 from detent.host.parts.run_reader import RunReader
 from detent.host.postgres.connection import Database
+from detent.host.postgres.hint import MOVED, make_mark, read_moved
 from detent.host.postgres.job_queue import ANYWHERE, NEEDS, PLACE, QUEUE, RULES_NEEDED, STALLED_S
 from detent.host.postgres.journal import PostgresJournal
 from detent.host.postgres.schema import VERSION, check_version
 from detent.host.reading import StoreCheck, Unserved
 
-MOVED = "detent_moved"  # the channel on which whoever writes says which runs have moved
 LOOK_S = 1.0  # a hint may be lost, so that one looks so often all the same
 TROUBLE_S = 0.5
 PATIENCE_S = 5.0  # so long a call that anybody can make may lie there before somebody says that nobody works
@@ -62,6 +62,7 @@ class PostgresReader(RunReader):
         self.database, self._is_owner = database, is_owner
         self._listing = PostgresJournal.on(database, OrderedDict[str, Machine](), 0)
         self._is_checked = False
+        self.mark = make_mark()  # of hints about what this process has written, which it knows already
 
     def close(self) -> None:
         """Let go; whoever follows comes to an end."""
@@ -135,7 +136,7 @@ class PostgresReader(RunReader):
             is_heard = False
             async for heard in connection.notifies(timeout=LOOK_S, stop_after=1):
                 is_heard = True
-                for run_id in heard.payload.split():
+                for run_id in read_moved(heard.payload, self.mark):
                     self.tail.wrote(run_id, ())
             if not is_heard:
                 self.tail.ring_all()

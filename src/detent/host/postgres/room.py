@@ -4,7 +4,7 @@ import asyncio
 import threading
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -29,9 +29,10 @@ from detent.host.port import FindEffects
 from detent.host.postgres.connection import GONE, Database, explain, is_gone
 from detent.host.postgres.database_clock import DatabaseClock
 from detent.host.postgres.fold_transaction import CommitCut, Folded, Make, bring_up, copy_run, fold_run
-from detent.host.postgres.job_queue import JobQueue, hint_jobs
+from detent.host.postgres.hint import ABORTED, Hint, HintSender
+from detent.host.postgres.job_queue import JobQueue
 from detent.host.postgres.journal import Overtaken, PostgresJournal, take_claims, write_batch
-from detent.host.postgres.postgres_reader import MOVED, PostgresReader
+from detent.host.postgres.postgres_reader import PostgresReader
 from detent.host.postgres.statement import Statements
 from detent.redaction import ambient_redactor
 
@@ -39,10 +40,7 @@ CACHE_MAX = 2000  # runs kept in memory
 PATIENCE_S = 15.0  # how long a verb waits for a database that does not answer
 TRIES_MAX = 50  # of a fold that somebody else overtakes
 PAUSE_S, PAUSE_S_MAX = 0.05, 1.0
-ABORTED = "detent_abort"  # the channel on which contracts are named whose effects are to stop
-NOTIFY_S = 0.02  # hints that come closer together are sent as one
 LOCKS_MAX = 10_000
-HINT_MAX = 7000  # bytes of one notification
 
 Q = ParamSpec("Q")
 R = TypeVar("R")
@@ -61,6 +59,7 @@ class PostgresRoom(Precautions):
     is_working: bool
     lease_s: float
     place: str
+    hints: HintSender
     journal: PostgresJournal
     outbox: Outbox
     queue: JobQueue
@@ -75,11 +74,6 @@ class PostgresRoom(Precautions):
         self._cache_lock = threading.Lock()
         self._turns: OrderedDict[str, asyncio.Lock] = OrderedDict()
         self._sources: dict[str, dict[str, Effect]] = {}
-        self._news: set[str] = set()
-        self._stops: set[tuple[str, str]] = set()
-        self._has_jobs = False
-        self._telling: asyncio.TimerHandle | None = None
-        self._told_at = 0.0
         self.is_closing = False
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -252,10 +246,12 @@ class PostgresRoom(Precautions):
         if first is not None:
             first = LoadedRun(0, first.machine, Run(id=run_id), genesis(run_id), is_new=True)
         with self.database.connection() as connection:
-            return fold_run(
+            folded = fold_run(
                 self, connection, self.journal, run_id, make, self.queue.put,
                 cached=cached, first=first, machine=machine, about=about,
             )  # fmt: skip
+            is_told = bool(folded.plan.batch.events) and self.hints.send_now(connection, _make_hint(folded))
+            return folded._replace(is_told=is_told)
 
     async def _was_committed(self, cut: CommitCut, until: float) -> bool:
         """Look up the last event of a commit that was cut off, before anything else is done about it."""
@@ -276,37 +272,18 @@ class PostgresRoom(Precautions):
             return
         self._keep(copy_run(live))
         self.reader.tail.wrote(live.run.id, ())
-        self._news.add(live.run.id)
-        for contract in plan.aborts:
-            self._stops.add((live.run.id, contract.id))
         if folded.has_jobs:
-            self._has_jobs = True
             self.queue.wake_up()
         self.act(folded)
-        if self._telling is None:
-            loop = asyncio.get_running_loop()
-            self._telling = loop.call_at(self._told_at + NOTIFY_S, self._tell_others)  # the first one at once
+        if not folded.is_told and not self.is_closing:
+            self.hints.add(_make_hint(folded))
 
     def set_clock(self, now: float) -> None:
         """What time it is at the database."""
         if isinstance(self.clock, DatabaseClock) and now:
             self.clock.set(now)
 
-    # hints for other processes
-
-    def _tell_others(self) -> None:
-        self._telling, self._told_at = None, asyncio.get_running_loop().time()
-        news, self._news = self._news, set()
-        stops, self._stops = self._stops, set()
-        has_jobs, self._has_jobs = self._has_jobs, False
-        if (news or stops) and not self.is_closing:
-            self.own(self._notify(sorted(news), sorted(stops), has_jobs))
-
-    async def _notify(self, news: Sequence[str], stops: Sequence[tuple[str, str]], has_jobs: bool) -> None:
-        try:
-            await self.ask(send_hints, news, stops, has_jobs)
-        except (*GONE, JournalError):
-            return  # only a hint: whoever follows looks by himself after a while
+    # hints of other processes
 
     async def hear_aborts(self) -> None:
         """Stop effects that others say are to stop, for as long as this host is open."""
@@ -349,22 +326,9 @@ class PostgresRoom(Precautions):
         self.problems[run_id] = ambient_redactor().hide_free(str(error))
 
 
-def send_hints(
-    connection: psycopg.Connection, news: Sequence[str], stops: Sequence[tuple[str, str]], has_jobs: bool
-) -> None:
-    """Say which runs have moved, which effects are to stop, and that there are jobs; nobody waits for the disk."""
-    with connection.pipeline(), connection.transaction():
-        connection.execute("set local synchronous_commit = off")
-        if has_jobs:
-            hint_jobs(connection)
-        line = ""
-        for run_id in [*news, ""]:
-            if line and (not run_id or len(line) + len(run_id) > HINT_MAX):
-                connection.execute("select pg_notify(%s, %s)", (MOVED, line))
-                line = ""
-            line = f"{line} {run_id}"
-        for stop in stops:
-            connection.execute("select pg_notify(%s, %s)", (ABORTED, msgspec.json.encode([stop]).decode()))
+def _make_hint(folded: Folded) -> Hint:
+    run_id = folded.live.run.id
+    return Hint((run_id,), [(run_id, contract.id) for contract in folded.plan.aborts], folded.has_jobs)
 
 
 def write_alone(connection: psycopg.Connection, batch: Batch, places: int) -> None:

@@ -67,6 +67,7 @@ class RunReport:
         """The run for machines."""
         run = self.run
         unserved = [{"contract_id": one.contract_id, "problem": one.problem} for one in self.unserved]
+        files = self._manner.files(run) if run.ended is not None else ()
         return {
             "ok": ok,
             "run_id": run.id,
@@ -84,6 +85,7 @@ class RunReport:
             "wake_at": run.wake_at or None,
             "outbox": [note._asdict() for note in self.notes],
             **({"unserved": unserved} if unserved else {}),
+            **({"files": [*files]} if files else {}),
         }
 
     def give(self, code: int | None = None) -> int:
@@ -122,6 +124,8 @@ class RunReport:
                 yield _("  try it again: {command}", command=command("retry", run.id)), ""
         if run.ended is Status.COMPLETED and run.output not in (None, {}):
             yield from _output(self._manner.response(run.output), run.output)
+        if files := self._manner.files(run) if run.ended is not None else ():
+            yield _("  written: {paths}", paths=visible(", ".join(files))), "dim"
         for note in self.notes:
             yield f"  {_render_note(note)}", "" if note.delivered_at else "yellow"
         for question in self.questions:

@@ -72,6 +72,7 @@ CHINESE: dict[str, str] = {
     "proved: no irreversible action follows an unhandled failure or a rejected approval": (
         "已证明：没有不可逆的操作会发生在未处理的失败或被拒绝的审批之后"
     ),
+    "  written: {paths}": "  已写入：{paths}",
     "  try it again: {command}": "  再试一次：{command}",
     "in `{name}`": "在 `{name}`",
     "  would call {name} {value}": "  会调用 {name} {value}",

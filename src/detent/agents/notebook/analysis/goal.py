@@ -30,7 +30,7 @@ REGRESSION = ("rmse", "mae", "mse", "mape", "mase", "r2")
 CLASSIFICATION = ("accuracy", "balanced_accuracy", "f1", "auc", "precision", "recall")
 
 _RELATIONS: tuple[tuple[str, Relation], ...] = (
-    (r"<=|≤|=<|不超过|不高于|不大于|at most|no more than|up to|最多|至多", "<="),
+    (r"<=|≤|=<|不超过|不高于|不大于|at most|no more than|up to|within|最多|至多", "<="),
     (r">=|≥|=>|不低于|不小于|不少于|至少|at least|no less than|not less than", ">="),
     (r"<|＜|小于|低于|少于|(?:is |be |of |stay )?(?:below|under|less than|lower than|smaller than)|控制在", "<"),
     (
@@ -40,11 +40,22 @@ _RELATIONS: tuple[tuple[str, Relation], ...] = (
     (r"达到|reach(?:es)?|of|=|:|：|为", "="),
 )
 _NUMBER = (
-    r"(?P<number>[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d+)?)"
+    r"[$€£¥]?\s*(?P<number>[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:e[+-]?\d+)?)"
     r"\s*(?P<unit>%|％|percent|k\b|万|million|m\b)?"
 )
 _BETWEEN = (
     r"[\s,，的]*(?:should be|must be|to be|should|must|to|be|is|has|of|score|值|要|应|应该|需|需要|能|能够)?[\s]*"
+)
+_SIGNS = "|".join(f"(?P<r{number}>{words})" for number, (words, _) in enumerate(_RELATIONS))
+_STRICT = "|".join(f"(?P<r{number}>{words})" for number, (words, sign) in enumerate(_RELATIONS) if sign != "=")
+_LESS_AFTER = r"以下|以内|or (?:less|lower|below)"
+_FORMS = (  # how a figure is asked for; NAME stands for the metric
+    rf"NAME{_BETWEEN}(?:{_SIGNS}){_BETWEEN}{_NUMBER}",  # accuracy > 90 %
+    # accuracy 90 % or more
+    rf"NAME{_BETWEEN}{_NUMBER}\s*(?P<after>\+|{_LESS_AFTER}|以上|or (?:more|higher|better|above))",
+    rf"(?:{_STRICT})\s*{_NUMBER}\s*(?:of |的)?\s*NAME",  # at least 90 % accuracy
+    # 90 % accuracy; a whole number without its % may be a year
+    rf"(?=\d*\.\d|[\d.]+\s*(?:%|％|percent)){_NUMBER}\s*(?P<after>\+|{_LESS_AFTER}|以上)?\s*(?:of |的)?\s*NAME",
 )
 _PREDICT = re.compile(
     r"predict\w*|forecast\w*|estimat\w*|classif\w*|explain\w*|regress\w*|model(?:l?ing)?|target|label|"
@@ -125,6 +136,7 @@ class Goal(NamedTuple):
     is_classification: bool
     is_forecast: bool = False
     horizon: tuple[int, str] | None = None  # how far ahead: 14 "D"; the unit "" is the data's own step
+    unread: tuple[str, ...] = ()  # what else it compares with a number: nothing here looks at that
 
     @property
     def task(self) -> str:
@@ -139,7 +151,8 @@ class Goal(NamedTuple):
 
 def read_goal(text: str) -> Goal:
     """A person's words as a goal."""
-    measures = tuple(_measures(text))
+    found = _find_measures(text)
+    measures = tuple(measure for measure, _ in found)
     is_chinese = re.search(r"[㐀-鿿]", text) is not None
     wants_model = bool(measures) or _PREDICT.search(text) is not None
     return Goal(
@@ -150,6 +163,7 @@ def read_goal(text: str) -> Goal:
         is_forecast=_FORECAST.search(text) is not None,
         horizon=_horizon(text) if _FORECAST.search(text) is not None else None,
         is_classification=_CLASSIFY.search(text) is not None and not any(m.metric in REGRESSION for m in measures),
+        unread=tuple(_find_unread(text, [span for _, span in found])),
     )
 
 
@@ -164,32 +178,44 @@ def _horizon(text: str) -> tuple[int, str] | None:
     return None
 
 
-def _measures(text: str) -> Iterable[Measure]:
-    relations = "|".join(f"(?P<r{number}>{words})" for number, (words, _) in enumerate(_RELATIONS))
-    taken: list[tuple[int, int]] = []
-    found: list[tuple[int, Measure]] = []
-    for metric, (words, is_less_better, is_share) in METRICS.items():
+def _find_measures(text: str) -> list[tuple[Measure, tuple[int, int]]]:
+    """The figures that a goal asks for, each with its place in the text."""
+    found: list[tuple[Measure, tuple[int, int]]] = []
+    for metric, (words, is_less_better, _) in METRICS.items():
         name = rf"(?<![A-Za-z])(?:{words})(?![A-Za-z])"
-        for match in re.finditer(rf"{name}{_BETWEEN}(?:{relations}){_BETWEEN}{_NUMBER}", text, re.I):
-            if any(start < match.end() and match.start() < end for start, end in taken):
-                continue
-            taken.append(match.span())
-            relation = next(r for number, (_, r) in enumerate(_RELATIONS) if match[f"r{number}"] is not None)
-            if relation == "=":  # "R² of 0.9" asks for at least that much, "RMSE of 10" for at most
-                relation = "<=" if is_less_better else ">="
-            value = _value(match["number"], match["unit"] or "", is_share and metric != "mape")
-            if metric == "mape":
-                value = value / 100 if (match["unit"] or "").lower() in ("%", "％", "percent") or value > 1 else value
-            found.append((match.start(), Measure(metric, relation, value)))
-    return [measure for _, measure in sorted(found)]
+        for form in _FORMS:
+            for match in re.finditer(form.replace("NAME", name), text, re.I):
+                if any(start < match.end() and match.start() < end for _, (start, end) in found):
+                    continue
+                relation = _read_relation(match)
+                if relation == "=":  # "R² of 0.9" asks for at least that much, "RMSE of 10" for at most
+                    relation = "<=" if is_less_better else ">="
+                found.append((Measure(metric, relation, _value(metric, match["number"], match["unit"])), match.span()))
+    return sorted(found, key=lambda one: one[1])
 
 
-def _value(number: str, unit: str, is_share: bool) -> float:
-    value = float(number.replace(",", ""))
-    unit = unit.lower()
-    if is_share:
-        is_percent = unit in ("%", "％", "percent") or value > 1.5
-        return value / 100 if is_percent else value
+def _read_relation(match: re.Match[str]) -> Relation:
+    for number, (_, relation) in enumerate(_RELATIONS):
+        if match.groupdict().get(f"r{number}") is not None:
+            return relation
+    after = match.groupdict().get("after") or ""
+    return "=" if not after or "better" in after.lower() else "<=" if re.match(_LESS_AFTER, after, re.I) else ">="
+
+
+def _find_unread(text: str, taken: list[tuple[int, int]]) -> Iterable[str]:
+    """Other comparisons with a number: a figure that is not measured here, or a condition on rows nobody applies."""
+    relations = "|".join(words for words, relation in _RELATIONS if relation != "=")
+    known = [*taken, *(match.span() for match in _AHEAD.finditer(text))]
+    for match in re.finditer(rf"(?P<subject>[^\s,;.，；。、]*)\s*(?:{relations})\s*{_NUMBER}", text, re.I):
+        if not any(start < match.end() and match.start() < end for start, end in known):
+            yield match[0].strip()
+
+
+def _value(metric: str, number: str, unit: str | None) -> float:
+    value, unit = float(number.replace(",", "")), (unit or "").lower()
+    if METRICS[metric][2]:  # a share: 90 means 90 %; a MAPE of 1.2 is not 120 %, but one of 0.05 is 5 %
+        is_percent = unit in ("%", "％", "percent") or value > (1 if metric == "mape" else 1.5)
+        return round(value / 100, 12) if is_percent else value
     return value * _SCALE.get(unit, 1)
 
 

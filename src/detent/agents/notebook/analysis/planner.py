@@ -24,6 +24,7 @@ from detent.agents.notebook.analysis.goal import (
 from detent.agents.notebook.analysis.narrative import comment, explain_candidate, title
 from detent.agents.notebook.analysis.recipe import Candidate, CellRecipe, StepRecipe, fill_slots, recipe
 from detent.agents.notebook.analysis.report import outcome, summary
+from detent.agents.notebook.analysis.words import PLOT_WORDS
 from detent.agents.notebook.port import Advisers, NotebookAction, Observation, PlannerFailed, PlanningResponse
 
 COLUMNS_SHOWN = 30
@@ -197,7 +198,8 @@ def _answer_goal(view: _View) -> PlanningResponse:
     reason = outcome(view.goal, view.facts)
     if not view.goal.measures:
         return _directive(is_achieved=True, reason=reason, measurable=False)
-    return _directive(is_achieved=bool(view.facts.get("goal_met")), acceptance=["goal_met is True"], reason=reason)
+    met, whole = bool(view.facts.get("goal_met")), not view.goal.unread  # of a goal half read nobody says it is met
+    return _directive(is_achieved=met, acceptance=["goal_met is True"], reason=reason, measurable=whole)
 
 
 def _actions(view: _View) -> Iterable[NotebookAction]:
@@ -253,6 +255,7 @@ def _cell(view: _View, cell: CellRecipe, pieces: dict[str, str]) -> Iterable[Not
         "horizon": view.goal.horizon,
         "stem": PurePath(view.data_file).name.partition(".")[0] or "data",
         "measures": measures,
+        "labels": PLOT_WORDS if view.goal.language == "zh" else {},
         "lead": view.goal.measures[0].metric if view.goal.measures else "",
     }
     code = fill_slots(cell.code, values, pieces)

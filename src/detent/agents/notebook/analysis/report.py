@@ -17,6 +17,7 @@ def outcome(goal: Goal, facts: Facts) -> str:
         return pick(goal, "The goal names no figure to reach.", "目标没有给出可检验的指标。")
     said = facts.get("verdict") or []
     parts = [_verdict(goal, measure, _find_verdict(said, measure), facts) for measure in goal.measures]
+    parts += [pick(goal, f"{one}: not looked at", f"{one}：未检验") for one in goal.unread]
     return pick(goal, "; ".join(parts), "；".join(parts))
 
 
@@ -68,6 +69,7 @@ def _answer(goal: Goal, facts: Facts) -> str:
             "The goal names no figure to reach, so there is none to meet or to miss.",
             "目标没有给出可检验的指标，因此不存在达到与否。",
         )
+        text += _doubts(goal, facts, [])
         if row:
             text += pick(
                 goal,
@@ -84,6 +86,12 @@ def _answer(goal: Goal, facts: Facts) -> str:
         "✓ **The goal is met.**" if is_met else "✗ **The goal is not met.**",
         "✓ **目标已达到。**" if is_met else "✗ **目标未达到。**",
     )
+    if is_met and goal.unread:
+        head = pick(
+            goal,
+            "**What was measured is met; whether the whole goal is, was not looked at.**",
+            "**已测量的指标均已达到；整个目标是否达到，未经检验。**",
+        )
     header = pick(
         goal, "| wanted | measured | model | |\n|---|---|---|---|", "| 目标 | 实测 | 模型 | |\n|---|---|---|---|"
     )
@@ -102,7 +110,14 @@ def _answer(goal: Goal, facts: Facts) -> str:
 
 def _doubts(goal: Goal, facts: Facts, verdict: list[dict[str, Any]]) -> str:
     """What speaks against taking the answer at its word."""
-    said = []
+    said = [
+        pick(
+            goal,
+            f"The goal also says {quote(one)}: that was neither measured nor applied to the rows.",
+            f"目标中还有 {quote(one)}：既未测量，也未用来筛选行。",
+        )
+        for one in goal.unread
+    ]
     for measure in goal.measures:
         found = _find_verdict(verdict, measure)
         naive = (facts.get("naive") or {}).get(measure.metric)  # of a forecast: what was there, repeated

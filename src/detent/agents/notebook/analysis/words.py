@@ -23,6 +23,27 @@ MODELS = {
     "gradient boosting on lags": "基于滞后值的梯度提升",
 }
 
+PLOT_WORDS = {  # what is written into plots; an analysis in Chinese has these where a font shows them
+    **MODELS,
+    "mean of ": "平均：",
+    "rows": "行数",
+    "{} (target)": "{}（目标）",
+    "rank correlation": "秩相关",
+    "first component": "第一主成分",
+    "second component": "第二主成分",
+    "{}, expected": "{}（期望值）",
+    "chance": "概率",
+    "partial dependence: all else as it is": "部分依赖：其他列保持不变",
+    "what the best model relies on": "最佳模型依赖的列",
+    "loss of {} when the column is shuffled": "打乱该列后 {} 的损失",
+    "accuracy": "准确率",
+    "{}: on the line is right": "{}：落在线上即正确",
+    "{}: on the diagonal is right": "{}：对角线上即正确",
+    "{}, true": "{}（真实值）",
+    "predicted, row not seen in training": "预测值（该行未参与训练）",
+    "past": "过去",
+    "forecast": "预测",
+}
 
 WHYS = (  # what the kernel says in English, for readers of Chinese
     (r"scikit-learn is not installed in this kernel", "内核中没有安装 scikit-learn"),

@@ -14,6 +14,7 @@ from detent.agents.notebook.brief import Brief, KernelBrief
 from detent.agents.notebook.commands.file import read_book, write
 from detent.agents.notebook.commands.progress import telling
 from detent.agents.notebook.machine import NOTEBOOK
+from detent.agents.notebook.notebook_file import find_written, publish
 from detent.agents.notebook.script import read_script
 from detent.core.status import Status
 from detent.errors import Refused
@@ -141,7 +142,7 @@ async def run(
     caller: Caller, files: tuple[str, ...], run_id: str, by: str, outputs: tuple[str, ...], **given: Any
 ) -> int:
     """Start a notebook run."""
-    brief = _brief(files, given)
+    brief = _brief(files, {**given, "outputs": outputs})
     known = caller.find_known(run_id)
     if known is not None and known.machine != NOTEBOOK.digest:
         raise Refused(f"there is a run {run_id} of another machine (`{known.name}`); give this one another id")
@@ -220,42 +221,21 @@ def _brief(files: tuple[str, ...], given: dict[str, Any]) -> Brief:
         max_behaviors=given["behaviors"] or (1 if is_script else 0),
         kernel=kernel,
         actions=str(Path(given["actions"]).absolute()) if given["actions"] else "",
+        outputs=tuple(str(Path(name).absolute()) for name in given["outputs"]),
     )
 
 
-def _usual_outputs(standing: RunReport) -> tuple[str, ...]:
-    """Where an analysis is written if nobody says: beside where it was started, never over another's file."""
-    run = standing.run
-    data = str((run.context.get("variables") or {}).get("data_file") or "")
-    if run.ended is not Status.COMPLETED or (run.context.get("planner") or {}).get("use") != "builtin:analysis":
-        return ()
-    stem = Path(data).name.partition(".")[0] or "analysis"
-    folder = Path(str((run.context.get("kernel") or {}).get("cwd") or "."))
-    for name in (stem, f"{stem}-{run.id}"):
-        found = [folder / f"{name}{suffix}" for suffix in (".ipynb", ".html")]
-        if all(not path.exists() or _is_of_detent(path) for path in found):
-            return tuple(os.path.relpath(path) for path in found) if os.access(folder, os.W_OK) else ()
-    return ()
-
-
-def _is_of_detent(path: Path) -> bool:
-    """Whether a file was written here before, by a run like this one."""
-    try:
-        with path.open(encoding="utf-8", errors="replace") as file:
-            text = file.read()
-    except OSError:
-        return False
-    return '"planner": "builtin:analysis"' in text or "builtin:analysis</li>" in text
-
-
 def _give(caller: Caller, run_id: str, outputs: tuple[str, ...]) -> int:
+    """Show a run, with its notebook on disk: written anew, as whoever drove it to its end may have been cut short."""
     standing = RunReport(caller, run_id)
-    outputs = outputs or _usual_outputs(standing)
-    for output in outputs:
-        write(caller, run_id, Path(output))
-    code = standing.give()
     run, hint = standing.run, ""
-    if run.ended is Status.COMPLETED and not outputs:
+    told = find_written(run)  # the run's report names these
+    for output in outputs:
+        write(caller, run_id, Path(output), is_told=os.path.relpath(output) in told)
+    if not outputs:
+        publish(read_book(caller, run_id))
+    code = standing.give()
+    if run.ended is Status.COMPLETED and not outputs and not find_written(run):
         hint = _("  as a file: {command}", command=caller.command("notebook", "export", run_id, "-o", "report.html"))
     elif run.state == "error":
         words = [caller.command("notebook", name, run_id) for name in WAYS]

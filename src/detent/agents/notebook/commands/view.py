@@ -6,8 +6,9 @@ from typing import Any
 import click
 
 from detent.agents.notebook.cell_text import last_of_progress
-from detent.agents.notebook.commands.file import FORMS, notebooks, read_book, render_notebook, write
+from detent.agents.notebook.commands.file import notebooks, read_book, write
 from detent.agents.notebook.export.part import has_bar
+from detent.agents.notebook.notebook_file import FORMS, render_notebook
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.observation import cell_wire, observe
 from detent.kit.language import _

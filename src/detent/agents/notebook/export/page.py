@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from detent.agents.notebook.cell import Cell, Notebook, Output
 from detent.agents.notebook.cell_text import peek
 from detent.agents.notebook.export.column import align_columns
-from detent.agents.notebook.export.part import Shown, choose_part, has_bar, is_chinese, join_part, thinking_of
+from detent.agents.notebook.export.part import (
+    Shown,
+    choose_part,
+    has_bar,
+    is_chinese,
+    join_part,
+    order_cells,
+    thinking_of,
+)
 from detent.core.value import scrub
 
 if TYPE_CHECKING:
@@ -158,7 +166,7 @@ class _Page:
 def html(notebook: Notebook, *, thinking: bool = True) -> str:
     """The text of an .html file."""
     page = _Page(notebook)
-    cells = [cell for cell in notebook.cells if thinking or cell.type != "thinking"]
+    cells = [cell for cell in order_cells(notebook) if thinking or cell.type != "thinking"]
     first = cells[0] if cells else None
     is_doubled = first is not None and first.type == "markdown" and first.content.strip() == f"# {notebook.title}"
     body = "\n".join(page.cell(cell) for cell in (cells[1:] if is_doubled else cells))

@@ -21,15 +21,16 @@ class Shown(NamedTuple):
     content: str
 
 
+def order_cells(notebook: Notebook) -> list[Cell]:
+    """The cells as they are read: the answer of an analysis was written last, and comes first."""
+    if notebook.metadata.get("planner") != "builtin:analysis":
+        return [*notebook.cells]
+    return sorted(notebook.cells, key=lambda cell: cell.phase_id != SUMMARY)
+
+
 def add_title(notebook: Notebook) -> list[Cell]:
-    """The cells, beginning with one that holds the title."""
-    cells = list(notebook.cells)
-    if notebook.metadata.get("planner") == "builtin:analysis":  # written last, read first
-        answer = [cell for cell in cells if cell.phase_id == SUMMARY and not cell.content.startswith("#")]
-        if answer:
-            first = [cell for cell in cells if cell.phase_id == SUMMARY and cell.content.startswith("## ")]
-            told = {id(cell) for cell in (*first, *answer)}
-            cells = [*first, *answer, *(cell for cell in cells if id(cell) not in told)]
+    """The cells as they are read, beginning with one that holds the title."""
+    cells = order_cells(notebook)
     if notebook.title and not (cells and cells[0].content.lstrip().startswith("# ")):
         cells.insert(0, Cell(id="title", type="markdown", content=f"# {notebook.title}"))
     return cells
