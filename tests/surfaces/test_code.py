@@ -173,7 +173,12 @@ def test_a_folder_without_git_and_a_stale_lease(tmp_path: Path) -> None:
     (shell.root / ".git/detent/job.json").write_text(
         json.dumps({"run_id": "gone", "home": str(shell.root / ".detent"), "by": "lee", "since": 1.0})
     )
-    assert shell.json("start", "Once more", code=3)["state"] == "CONFIRMING"
+    last = shell.json("start", "Once more", code=3)
+    assert last["state"] == "CONFIRMING"
+    said = [SCRIPT, "signal", last["run_id"], "USER_CANCEL"]  # as the page says it, which knows nothing of archives
+    subprocess.run(said, cwd=shell.root, env=shell.env, capture_output=True, check=False)
+    assert "cancelled" in shell("archive", "show", last["run_id"]).out
+    assert not (shell.root / ".git/detent/job.json").exists()
 
 
 @pytest.mark.parametrize(

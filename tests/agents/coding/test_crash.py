@@ -183,7 +183,7 @@ def test_a_rollback_that_is_killed_still_brings_everything_back(seed: int, tmp_p
 def test_in_place_what_steers_git_is_put_back_after_a_kill_as_well(tmp_path: Path) -> None:
     case = SmallCase(tmp_path / "case", is_mending=True)
     config, hooks = case.root / ".git" / "config", case.root / ".git" / "hooks"
-    git(case.root, "commit", "-qm", "first")
+    git(case.root, "commit", "-qm", "first", "--allow-empty")
     was = config.read_bytes(), sorted(hooks.iterdir())
     deed = "git config core.fsmonitor evil; git tag evil; echo evil > .git/hooks/post-checkout;"
     good = GOOD.replace("\n", "\\n")

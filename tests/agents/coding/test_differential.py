@@ -129,12 +129,33 @@ async def test_what_a_linter_said_before_takes_the_word_only_if_it_does_not_name
     tmp_path: Path, code: str, word: str
 ) -> None:
     chosen = choose(tmp_path, "calc.write_text(RIGHT)")
+    (tmp_path / "plan.md").write_text("# M\n\n## Tasks\n\n- [ ] T-001 (P0) Make add() add\n  - Mends: `test_add`\n")
     lint = CheckStep("lint", [sys.executable, "-c", code])
     async with office(make_project(tmp_path)) as here:
         await here.go(msgspec.structs.replace(chosen, verify=[lint, *chosen.verify], mutants=0))
         job = await here.job()
     assert job.final is not None, job.blocked
     assert job.final.word == word
+
+
+@needs_sandbox
+async def test_a_test_whose_change_was_approved_is_listed_if_it_fails_as_it_was(tmp_path: Path) -> None:
+    script = """
+calc.write_text(RIGHT.replace('def sub(a, b):\\n    return a - b', 'def sub(a, b):\\n    return b - a'))
+tests.write_text(tests.read_text().replace('== 3', '== -3'))
+"""
+    async with office(make_project(tmp_path)) as here:
+        await here.go(choose(tmp_path, script))
+        job = await here.job()
+        found = job.progress("T-001").evidence
+        assert found is not None, job.blocked
+        assert [item.path for item in found.review] == ["tests/test_calc.py"], (job.blocked, found)
+        await here.say("HUMAN_INTERVENTION", approve=[found.review[0].name])
+        final = (await here.job()).final
+    assert final is not None
+    assert final.word == "verified"
+    told = "as they were, these tests fail; their change was approved: tests/test_calc.py::test_sub"
+    assert told in final.notes
 
 
 @needs_sandbox

@@ -47,6 +47,11 @@ QUICK = (
     "edits the assertion", "deletes the file of the tests", "changes reports in conftest.py", "exits at once",
     "replaces how tests are called", "answers the example", "deletes git and detent", "reaches for the user's tree",
 )  # fmt: skip
+# What they do to the git of their copy harms nobody, and is told.
+GAMES = {
+    "hides files from git", "sets traps in git", "deletes git and detent", "cleans, stashes, branches and tags",
+    "rewrites the tests by a filter of git",
+}  # fmt: skip
 CHOSEN = WORKERS if os.environ.get("DETENT_EXAMPLES") else {name: WORKERS[name] for name in QUICK}
 
 
@@ -121,6 +126,7 @@ async def test_a_dishonest_worker_is_not_believed(name: str, tmp_path: Path) -> 
         assert all(one.evidence is None or one.status != "DONE" for one in job.tasks.values())
         assert not (root / ".detent/code/job/tree/REACHED").exists()
         assert state_of(root) == before
+        assert any("`.git` of its copy" in note.text for note in job.log) == (name in GAMES)
         await here.say("ROLLBACK", run=True)
     assert state_of(root) == before
     git(root, "fsck")

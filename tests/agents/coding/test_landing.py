@@ -1,6 +1,7 @@
 """A worker works in a copy; what was verified lands in the user's tree; what the user does meanwhile stays theirs."""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -252,3 +253,53 @@ Path("calc.py").write_text(GOOD + "#")
     assert any("the worker changed these in `.git`; they were put back" in note.text for note in found.log)
     assert (root / "calc.py").read_text() == GOOD + "#"
     git(root, "fsck")
+
+
+def make_submodule(root: Path) -> None:
+    library = root.parent / "library"
+    library.mkdir()
+    git(library, "init", "-q", "-b", "main")
+    (library / "x").write_text("1")
+    git(library, "add", "-A")
+    git(library, "commit", "-qm", "first")
+    git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(library), "more")
+
+
+def make_sparse(root: Path) -> None:
+    for name in ("more", "less"):
+        (root / name).mkdir()
+        (root / name / "x").write_text("1")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "two folders")
+    git(root, "sparse-checkout", "set", "--cone", "more")
+
+
+def make_filtered(root: Path) -> None:
+    """As LFS does: what is committed is a pointer, what is worked with is the content."""
+    store = root.parent / "store"
+    for name, deed in (("clean", f"cat > '{store}'; cksum < '{store}'"), ("smudge", f"cat > /dev/null; cat '{store}'")):
+        script = root.parent / name
+        script.write_text(f"#!/bin/sh\n{deed}\n")
+        script.chmod(0o755)
+        git(root, "config", f"filter.lfs.{name}", str(script))
+    git(root, "config", "filter.lfs.required", "true")
+    (root / ".gitattributes").write_text("more/* filter=lfs\n")
+    (root / "more").mkdir()
+    (root / "more" / "x").write_text("1")
+    git(root, "add", "-A")
+
+
+@pytest.mark.parametrize("make", [make_submodule, make_sparse, make_filtered])
+async def test_submodules_sparse_checkouts_and_large_files_are_worked_on_as_they_lie(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    root = project(tmp_path)
+    make(root)
+    git(root, "commit", "-qm", "more", "--allow-empty")
+    script = "assert Path('more/x').read_text() == '1' and not Path('less').exists()\nPath('more/x').write_text('2')"
+    async with office(root) as here:
+        run = await here.go(configured(worker(tmp_path, script)))
+        assert run.output["outcome"] == "archived", (await here.job()).blocked
+    assert (root / "more" / "x").read_text() == "2"
+    assert git(root, "status", "--porcelain").split() in (["M", "more"], ["M", "more/x"])
+    assert not (root / "less").exists()

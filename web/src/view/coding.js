@@ -49,6 +49,7 @@ function Confirm({ store, job }) {
   const [wish, setWish] = useState("");
   const send = (signal, data) => () => call(`${store.base}/signals`, { name: signal, data }).then(() => store.reread()).catch((error) => say(error.message, "harm"));
   return html`<div class="note"><div class="stack grow"><b>${_("The plan waits for your word.")}</b>
+    ${job.plan?.judges?.length > 0 && html`<span class="soft">${_("Judged by {names}; changes to these wait for your approval.", { names: job.plan.judges.join(", ") })}</span>`}
     <div class="row wrap"><button class="main" onClick=${send("USER_CONFIRM", { plan: job.plan?.digest || "", attended: true })}>${_("Confirm the plan")}</button><button class="harm" onClick=${send("USER_CANCEL", {})}>${_("Cancel")}</button></div>
     <form class="row" onSubmit=${(event) => { event.preventDefault(); send("USER_MODIFY", { wish })(); }}><input aria-label=${_("What should be different?")} placeholder=${_("What should be different?")} value=${wish} onInput=${(event) => setWish(event.target.value)} /><button disabled=${!wish.trim()}>${_("Plan again")}</button></form></div></div>`;
 }

@@ -133,6 +133,7 @@ export const CHINESE = {
   "Compare two versions": "比较两个版本",
   "Compare…": "比较…",
   "Confirm the plan": "确认计划",
+  "Judged by {names}; changes to these wait for your approval.": "评判依据：{names}；对它们的改动须经你批准。",
   "Context": "上下文",
   "Contracts": "契约",
   "Conversation": "对话",

@@ -13,8 +13,9 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import execution, judgement, lifecycle, parallel, projection
+from detent.agents.coding import execution, lifecycle, parallel, projection
 from detent.agents.coding import worker_process as leash
+from detent.agents.coding.court import NAMES
 from detent.agents.coding.evidence import Evidence
 from detent.agents.coding.git_backup import Guard
 from detent.agents.coding.job import Current, Job, add_note, job_of, update_task
@@ -105,9 +106,9 @@ async def _lay_out(stage: Stage, task: str, facts: record.CheckpointFacts) -> St
     site = arrange(job.root, own.repository.root, job.settings)
     await checkout.make_copy(stage.users.place, own.repository.place, facts, is_linked=site.is_mounted)
     await asyncio.to_thread(include, job.root, own.repository.root, job.settings.workspace.include)
-    names = stage.folder / judgement.NAMES
+    names = stage.folder / NAMES
     if names.exists():
-        await asyncio.to_thread(shutil.copyfile, names, own.folder / judgement.NAMES)
+        await asyncio.to_thread(shutil.copyfile, names, own.folder / NAMES)
     return own
 
 

@@ -47,10 +47,11 @@ def environment(report: Path, own: Path, services: Collection[str] = ()) -> dict
 
 
 class Ran(NamedTuple):
-    """One step that was run: its result, and by name how each test ended, as far as anybody said."""
+    """One step that was run: its result, by name how each test ended, as far as anybody said, and what it loaded."""
 
     checked: Checked
     outcomes: dict[str, str]
+    files: tuple[str, ...] = ()  # Python modules, as they were seen
 
     @property
     def passed(self) -> list[str]:
@@ -79,7 +80,7 @@ async def run_steps(
         if rerun and not checked.is_green and not checked.environment and not checked.timed_out:
             again = await _run(step, place, folder, key, hear, space, only)
             facts = {"reran": True, "first_exit": checked.exit, "flaky": _list_flaky(ran, again)}
-            ran = Ran(msgspec.structs.replace(again.checked, **facts), again.outcomes)
+            ran = again._replace(checked=msgspec.structs.replace(again.checked, **facts))
         done.append(ran)
         if ran.checked.environment:
             break
@@ -162,7 +163,7 @@ def _judge_report(facts: dict[str, Any], told: testimony.Testimony, place: Workp
         odd=told.odd or _find_stranger(told, place),
         replaced=told.replaced,
     )
-    return Ran(checked, told.outcomes)
+    return Ran(checked, told.outcomes, told.files)
 
 
 def _find_stranger(told: testimony.Testimony, place: Workplace) -> str:

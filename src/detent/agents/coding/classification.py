@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -49,6 +50,7 @@ ROOTS = ("src", "lib")  # beside the project's own folder, and what its settings
 IMPORTABLE = (".py", ".pyi", ".so", ".pyd", ".pyc", ".zip", ".egg")
 SETTINGS = ("pytest.toml", ".pytest.toml", "pyproject.toml", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg")
 READ_MAX = 1024 * 1024
+JUDGES_MAX = 8
 
 
 class JudgingPaths:
@@ -103,6 +105,19 @@ def read_rules(
     roots = (*ROOTS, *_paths(chosen.get("pythonpath")))
     own = {name for path in blobs for name in _list_modules(path, roots)}  # the project's own names hide nothing new
     return JudgingPaths(tests, config, modules, roots, own)
+
+
+def list_judges(root: Path, steps: Sequence[CheckStep], paths: Sequence[str]) -> tuple[str, ...]:
+    """What judges in a project, for people: folders with how many tests are in them, and what decides how they run."""
+    rules, tests, config = read_rules(root, steps, dict.fromkeys(paths)), Counter[str](), list[str]()
+    for path in paths:
+        kind = rules.kind_of(path)
+        if kind == "test":
+            tests[path.rpartition("/")[0] or "."] += 1
+        elif kind == "config":
+            config.append(path)
+    most = [f"{folder} ({count})" for folder, count in tests.most_common(JUDGES_MAX)]
+    return (*sorted(most), *sorted(config, key=lambda path: (path.count("/"), path))[:JUDGES_MAX])
 
 
 CODE = (

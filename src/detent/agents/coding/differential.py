@@ -5,6 +5,7 @@ that pass whatever the new lines do say nothing about them. And a test that pass
 decides whether it passes.
 """
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
@@ -87,13 +88,14 @@ async def try_mutants(
 ) -> TestDoubts:
     """The same with how many of some wrong changes of the new lines the tests that count have noticed."""
     most, steps = court.job.settings.mutants, _list_witnessed(steps)
-    mutants: list[tuple[str, mutation.Mutant]] = []
+    rows: list[list[tuple[str, mutation.Mutant]]] = []
     for path, step in sorted(source.items()):
-        if path.endswith(".py") and step.status != "D" and step.new_mode != LINK and len(mutants) < most:
+        if path.endswith(".py") and step.status != "D" and step.new_mode != LINK and len(rows) < most:
             was = await court.read(step.old) if step.status != "A" else ""
             text = await court.read(step.new)
-            made = mutation.make_mutants(text, find_added_lines(was, text), most - len(mutants))
-            mutants += [(path, mutant) for mutant in made]
+            rows.append([(path, one) for one in mutation.make_mutants(text, find_added_lines(was, text), most)])
+    turns = itertools.zip_longest(*rows)  # of every file the first one, then of every file the second one
+    mutants = [one for turn in turns for one in turn if one is not None][:most]
     alive = []
     for path, mutant in mutants:
         blob = await court.project.view.line("hash-object", "-w", "--stdin", stdin=mutant.text.encode())
@@ -140,6 +142,21 @@ async def _turn_tests(
             changed[file] = (mode, stored)
             turned |= {test for test, name in names.items() if name in functions}
     return turned, changed
+
+
+async def list_replaced(
+    court: Court, tree: str, steps: Sequence[CheckStep], judging: Mapping[str, PathStep], approved: Collection[str]
+) -> list[str]:
+    """Tests that fail with the new source as they were, where a person has approved what became of them."""
+    steps = _list_witnessed(steps)
+    names = [test for tests in court.known.values() for test in tests if test.partition("::")[0] in approved]
+    if not names or not steps:
+        return []
+    old = await checkout.adjust(court.project, tree, {path: before(step) for path, step in judging.items()})
+    ran, _ = await court.run(old, steps, rerun=False, only=names)
+    passed = {test for one in ran for test in one.passed}
+    failing = [name for name in names if name not in passed]
+    return [f"as they were, these tests fail; their change was approved: {_name_some(failing)}"] if failing else []
 
 
 def _notices(ran: Ran, empty: Collection[str]) -> bool:

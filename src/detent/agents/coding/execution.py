@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import check, judgement, lifecycle, mending, plan, projection, prompt
+from detent.agents.coding import check, judgement, lifecycle, mending, plan, planning, projection, prompt
 from detent.agents.coding import settings as configuration
 from detent.agents.coding import worker_process as leash
 from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.court import list_outside
 from detent.agents.coding.delivery import discard_copies
 from detent.agents.coding.evidence import Evidence
-from detent.agents.coding.git_backup import Guard
+from detent.agents.coding.git_backup import Guard, describe_games, read_steering
 from detent.agents.coding.job import FINAL, Job, add_note, job_of, update_task
 from detent.agents.coding.knowledge import describe_knowledge
 from detent.agents.coding.lifecycle import TreeFindings
@@ -50,6 +50,9 @@ async def baseline(contract: Contract) -> Outcome:
         wrong = sum(step.failed for step in found.steps)
         told = f"baseline: {found.counted}{_were_wrong(job, found)}"
         after = replace(add_note(job, now(), told), baseline=found)
+        judges = await asyncio.to_thread(planning.find_judges, job)
+        if job.plan is not None and job.plan.judges and judges != job.plan.judges:
+            after = add_note(after, now(), f"what judges is not as the plan showed it: {', '.join(judges)}")
         after = lifecycle.ask_what_is_missing(after, now())
         if after.verdict == "BREAKER_OPEN":
             return stage.conclude(after, since=before)
@@ -294,6 +297,8 @@ async def _run_worker(contract: Contract) -> Outcome:
     async with set_stage(contract, is_projected=False) as stage:
         guard = Guard(stage.users.place)
         await asyncio.to_thread(guard.keep)
+        own = Path(stage.repository.root) / ".git"
+        steering = await asyncio.to_thread(read_steering, own) if stage.job.workspace else {}
         begun = now()
         report = await attempt(stage, _attempt_folder(contract, stage.job), contract.key)
         damage = await asyncio.to_thread(guard.repair)
@@ -303,6 +308,8 @@ async def _run_worker(contract: Contract) -> Outcome:
             job = add_note(job, now(), job.step.report["summary"], job.step.task)
         if not job.workspace:
             job = await _put_git_back(job, guard, _attempt_folder(contract, job))
+        elif games := await asyncio.to_thread(describe_games, own, steering):
+            job = add_note(job, now(), games, job.step.task)
         return stage.outcome(job, job.step.report, usage_of(report))
 
 

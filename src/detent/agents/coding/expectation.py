@@ -68,10 +68,10 @@ def _list_claims(body: list[ast.stmt]) -> Iterator[ast.stmt]:
 
 def _expects_error(item: ast.With) -> bool:
     calls = [one.context_expr for one in item.items if isinstance(one.context_expr, ast.Call)]
-    return any(_called(call) in _NOT_ENTERED for call in calls)
+    return any(_get_called(call) in _NOT_ENTERED for call in calls)
 
 
-def _called(call: ast.Call) -> str:
+def _get_called(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
@@ -82,7 +82,7 @@ def _turn_round(item: ast.stmt) -> Edit | None:
     call = item.value if isinstance(item, ast.Expr) else None
     if not isinstance(call, ast.Call) or len(call.args) < 1 or any(isinstance(arg, ast.Starred) for arg in call.args):
         return None
-    name = _called(call)
+    name = _get_called(call)
     if name in _EQUAL and len(call.args) > 1:
         return _turn_sides(call.args[0], call.args[1])
     if name == "assertIn":

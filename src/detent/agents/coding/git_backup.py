@@ -14,6 +14,7 @@ from detent.agents.coding.workspace.place import Worktree
 FOLDER = "guard"
 WATCHED = ("config", "config.worktree", "packed-refs", "hooks", "info", "refs", "logs/refs/stash")
 OURS = "refs/detent"
+NAMES_MAX = 5
 COPIED_MAX = 64 * 1024 * 1024  # a mutable file larger than this is not git's usual bookkeeping
 
 
@@ -99,6 +100,29 @@ class Guard:
                         shutil.copy2(Path(folder, name), into / name)
                         lost += 1
         return f"`.git` was deleted or broken; {lost} files of it were brought back" if lost else ""
+
+
+def read_steering(git_dir: Path) -> dict[str, tuple[int, int]]:
+    """What steers git in a copy, by size and time: enough to tell whether somebody was at it."""
+    head = (_bytes(git_dir / "HEAD") or b"").decode("utf-8", "replace").strip().removeprefix("ref: ")
+    found = {}
+    for name in _list_watched(git_dir):
+        with contextlib.suppress(OSError):
+            about = (git_dir / name).lstat()
+            found[name] = (about.st_size, about.st_mtime_ns)
+    found.pop(head, None)  # a commit on the branch is what a worker is there for
+    return found
+
+
+def describe_games(git_dir: Path, before: dict[str, tuple[int, int]]) -> str:
+    """What a worker did to the git of its copy, which harms nobody but is told; empty: nothing."""
+    if before and not (git_dir / "HEAD").exists():
+        return "the worker deleted the `.git` of its copy; yours is as it was"
+    now = read_steering(git_dir)
+    changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+    more = f" and {len(changed) - NAMES_MAX} more" if len(changed) > NAMES_MAX else ""
+    names = ", ".join(changed[:NAMES_MAX]) + more
+    return f"the worker changed these in the `.git` of its copy; yours is as it was: {names}" if changed else ""
 
 
 def _list_watched(git_dir: Path) -> list[str]:

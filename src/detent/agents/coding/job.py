@@ -63,6 +63,7 @@ class Planned(msgspec.Struct, frozen=True, omit_defaults=True):
     digest: str
     revision: int = 1
     file: str = ""
+    judges: tuple[str, ...] = ()  # tests, and what decides how they run: shown with the plan
 
 
 class Blocked(msgspec.Struct, frozen=True, omit_defaults=True):

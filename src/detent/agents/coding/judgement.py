@@ -7,6 +7,7 @@ changes are for a person to look at. A test that passed before must have run and
 
 import asyncio
 import json
+import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -109,6 +110,9 @@ async def verify(
     word: Word = "checked" if flaky and _word(found, court) == "verified" else _word(found, court)
     is_good = all(_holds(one, job.baseline) and not one.lost for one in (*found, *(one.checked for one in own)))
     review = change.review
+    agreed = {item.path for item in review if item.name in approved}
+    if is_good and agreed:
+        notes += await differential.list_replaced(court, change.tree, steps, change.judging, agreed)
     if word == "verified" and is_good:
         doubts = await _try_tests(court, change, steps, own or ran, known)
         notes += doubts.notes
@@ -176,7 +180,9 @@ async def _try_tests(
         doubts = replace(doubts, deaf=deaf)
     if seconds > differential.SECONDS_MAX or doubts.deaf:
         return doubts
-    return await differential.try_mutants(court, change.tree, steps, change.source, doubts)
+    loaded = {os.path.relpath(file, court.site.seen) for one in ran for file in one.files}
+    source = {path: step for path, step in change.source.items() if path in loaded} or change.source
+    return await differential.try_mutants(court, change.tree, steps, source, doubts)
 
 
 def _list_deaf(job: Job, tree: str, doubts: TestDoubts) -> list[ReviewItem]:

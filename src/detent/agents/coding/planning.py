@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import mending, plan, projection, prompt, reading
+from detent.agents.coding import classification, mending, plan, projection, prompt, reading, survey
 from detent.agents.coding import settings as configuration
 from detent.agents.coding import worker_process as leash
 from detent.agents.coding import worker_registry as crew
@@ -187,10 +187,17 @@ def _adopt_plan(stage: Stage, job: Job, text: str) -> Job:
     if all(task.is_done for task in body.tasks):
         raise Refused("every task of the plan is ticked off already")
     revision = (job.plan.revision if job.plan else 0) + 1
-    planned = Planned(body, digest_of(job, body), revision, str(plan_path(job.root).relative_to(job.root)))
+    file = str(plan_path(job.root).relative_to(job.root))
+    planned = Planned(body, digest_of(job, body), revision, file, find_judges(job))
     job = replace(job, plan=planned, verdict="PRD_GENERATED", wish="", messages=[], answers=[])
     write_plan(job, stage.run_id)
     return add_note(job, now(), f"plan {revision}: {len(body.tasks)} task{'s' * (len(body.tasks) != 1)}")
+
+
+def find_judges(job: Job) -> tuple[str, ...]:
+    """What judges the work, as the project is now."""
+    root = Path(job.root)
+    return classification.list_judges(root, job.settings.verify, list(survey.list_files(root)))
 
 
 def digest_of(job: Job, body: plan.TaskPlan) -> str:
@@ -210,6 +217,7 @@ def write_plan(job: Job, run_id: str) -> None:
         "requirement": job.requirement,
         "worker": job.settings.worker.use,
         "checks": checks,
+        "judges": list(job.plan.judges),
     }
     path = plan_path(job.root)
     text = plan.write_plan(job.plan.body, front)
@@ -227,7 +235,8 @@ async def present(contract: Contract) -> Outcome:
         if asked is not None and asked.name == "PLAN_EDITED" and job.plan is not None:
             body = reading.read(str(asked.data.get("text") or ""), title=job.plan.body.title)
             if body != job.plan.body:
-                planned = Planned(body, digest_of(job, body), job.plan.revision + 1, job.plan.file)
+                facts = {"body": body, "digest": digest_of(job, body), "revision": job.plan.revision + 1}
+                planned = replace(job.plan, **facts)
                 job = add_note(replace(job, plan=planned), now(), f"plan edited by {asked.by or 'somebody'}")
             write_plan(job, stage.run_id)
         hand = projection.project(job, stage.run_id, stage.state)

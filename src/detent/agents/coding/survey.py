@@ -54,7 +54,7 @@ def survey_project(root: Path, requirement: str) -> Survey:
     names = {next(filter(None, found)).strip("./") for found in _NAME.findall(requirement)}
     names = {name for name in names if name.lower() not in _COMMON}
     rules, files, texts = JudgingPaths(), dict[str, str](), dict[str, str]()
-    known = list(_list_files(root))
+    known = list(list_files(root))
     modules = {path for path in known if _is_module(path, names)}
     for path in known:
         is_test = rules.kind_of(path) != "source"
@@ -92,7 +92,8 @@ def _list_risks(files: dict[str, str], tests: list[str]) -> Iterator[str]:
             yield why
 
 
-def _list_files(root: Path) -> Iterator[str]:
+def list_files(root: Path) -> Iterator[str]:
+    """The files of a project, without what is hidden, installed or made."""
     count = 0
     for folder, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in SKIPPED)

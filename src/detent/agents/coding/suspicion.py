@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
-from detent.agents.coding.disguise import Disguises, list_texts
+from detent.agents.coding.concealment import Disguises, list_texts
 from detent.agents.coding.expectation import list_lost_claims
 
 NAMES = {
@@ -165,7 +165,7 @@ def _look_for_runner(node: ast.AST, known: set[str], hidden: Disguises) -> str:
         return _look_at_words(node.value)
     if isinstance(node, ast.Name) and node.id in RUNNING and node.id not in known:
         return f"it uses `{node.id}`"
-    name = _called(node)
+    name = _get_called(node)
     if name in UNPACKING and isinstance(node, ast.Call) and any(isinstance(arg, ast.Constant) for arg in node.args):
         return "it unpacks something that is written in it and that nobody can read"
     return ""
@@ -185,7 +185,7 @@ def _look_for_disguise(node: ast.AST, whole: Mapping[int, str], hidden: Disguise
     return f"it looks up {looked_up}, by a name that is not written down" if looked_up else ""
 
 
-def _called(node: ast.AST) -> str:
+def _get_called(node: ast.AST) -> str:
     func = node.func if isinstance(node, ast.Call) else None
     return func.attr if isinstance(func, ast.Attribute) else getattr(func, "id", "")
 
@@ -225,7 +225,7 @@ def _list_clocks(tree: ast.Module) -> set[str]:
     """Names that stand for what the clock said."""
     found = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and any(_called(inner) in CLOCKS for inner in ast.walk(node.value)):
+        if isinstance(node, ast.Assign) and any(_get_called(inner) in CLOCKS for inner in ast.walk(node.value)):
             found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
     return found
 
@@ -238,9 +238,9 @@ def _look_for_clock(node: ast.AST, clocks: Collection[str]) -> str:
     numbers = [value for value in _constants(node) if isinstance(value, int | float | str) and value not in (0, 1)]
     if not numbers:
         return ""
-    if any(_called(one) in DIGESTS for one in inner):
+    if any(_get_called(one) in DIGESTS for one in inner):
         return "it compares a digest with a fixed one, so nobody can read what it is about"
-    asks = any(_called(one) in CLOCKS or getattr(one, "id", "") in clocks for one in inner)
+    asks = any(_get_called(one) in CLOCKS or getattr(one, "id", "") in clocks for one in inner)
     return "what it does depends on the date" if asks else ""
 
 
@@ -255,7 +255,7 @@ def _look_for_replacement(node: ast.AST, hidden: Disguises) -> str:
         is_function = isinstance(node, ast.Assign) and hidden.is_function(node.value)
         if (name in hidden.modules and not is_stream) or (name in hidden.imported and is_function):
             return f"it replaces `{ast.unparse(target)}` for everybody"
-    if isinstance(node, ast.Call) and _called(node) in ("setattr", "delattr") and node.args:
+    if isinstance(node, ast.Call) and _get_called(node) in ("setattr", "delattr") and node.args:
         given = node.args[0]
         if isinstance(given, ast.Name) and given.id in {*hidden.modules, *hidden.imported}:
             return f"it replaces something of `{given.id}` for everybody"
@@ -306,12 +306,11 @@ def _look_for_examples(node: ast.AST, examples: list[set[object]], lines: set[in
 
 def _asks_for_example(node: ast.AST, examples: list[set[object]]) -> bool:
     """Whether several values are compared, all of them, with those of one example: `(a, b) == (2, 3)`."""
+    is_equal = False
     if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-        parts = node.values
-        is_equal = all(isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.Eq) for one in parts)
-    else:
-        is_equal = isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq)
-        is_equal = is_equal and any(isinstance(one, ast.Tuple | ast.List) for one in node.comparators)
+        is_equal = all(isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.Eq) for one in node.values)
+    elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq):
+        is_equal = any(isinstance(one, ast.Tuple | ast.List) for one in node.comparators)
     asked = _constants(node) if is_equal else set()
     is_telling = len(asked) > 1 and any(not _is_simple(value) for value in asked)
     return is_telling and any(asked <= known for known in examples)

@@ -52,6 +52,7 @@ CHINESE: dict[str, str] = {
     "none": "无",
     "  risk: {risk}": "  风险：{risk}",
     "  checks: {names}; worker: {worker}": "  检查：{names}；工作者：{worker}",
+    "  judged by: {names}; changes to these wait for your approval": "  评判依据：{names}；对它们的改动须经你批准",
     "        must not fail any more: {names}": "        不得再失败：{names}",
     "  checks that fail already are not held against it; `Mends: NAME` in a task, or `all`, says otherwise": (
         "  原本就失败的检查不算在它头上；在任务中写 `Mends: 名称` 或 `all` 则另当别论"

@@ -239,6 +239,9 @@ def show_plan(desk: Desk, standing: RunReport) -> str:
         say(_("  risk: {risk}", risk=visible(risk)), "yellow")
     checks = ", ".join(step.name for step in job.settings.verify) or _("none")
     say(_("  checks: {names}; worker: {worker}", names=checks, worker=job.settings.worker.use))
+    if job.plan.judges:
+        names = visible(", ".join(job.plan.judges))
+        say(_("  judged by: {names}; changes to these wait for your approval", names=names), "dim")
     if job.settings.verify and not any(task.mends for task in body.tasks):
         say(
             _("  checks that fail already are not held against it; `Mends: NAME` in a task, or `all`, says otherwise"),

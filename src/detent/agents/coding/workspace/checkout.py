@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from detent.agents.coding.workspace.command import GitFailed, join
+from detent.agents.coding.workspace.command import ID_LENGTHS, GitFailed, join, remember
 from detent.agents.coding.workspace.place import Worktree
 from detent.agents.coding.workspace.record import CheckpointFacts
 
@@ -180,14 +180,19 @@ def _link(source: Path, target: Path) -> bool:
     return True
 
 
+_known: dict[str, dict[str, Blob]] = {}
+
+
 async def list_blobs(place: Worktree, tree: str) -> dict[str, Blob]:
     """Every file of a tree."""
+    if tree in _known:
+        return dict(_known[tree])
     found = {}
     for line in await place.view.names("ls-tree", "-r", "-z", tree):
         facts, _, path = line.partition("\t")
         mode, _, name = facts.split(" ")
         found[path] = (mode, name)
-    return found
+    return dict(remember(_known, tree, found)) if len(tree) in ID_LENGTHS else found
 
 
 async def adjust(place: Worktree, tree: str, changes: Mapping[str, Blob | None]) -> str:

@@ -10,6 +10,7 @@ import os
 import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from detent.errors import DetentError, Refused
 
@@ -37,6 +38,9 @@ SETTINGS = (
     "core.splitIndex=false",
     "gc.auto=0",
 )
+KNOWN_MAX = 16
+ID_LENGTHS = (40, 64)  # of an object's name, by SHA-1 or SHA-256
+K, V = TypeVar("K"), TypeVar("V")
 
 
 class GitFailed(DetentError):
@@ -128,3 +132,11 @@ def join(names: Iterable[str]) -> bytes:
     """Names as zero-ended bytes."""
     text = "\0".join(names)
     return os.fsencode(f"{text}\0") if text else b""
+
+
+def remember(known: dict[K, V], key: K, value: V) -> V:
+    """Keep what was read of trees, which never change, for whoever asks next; the oldest is forgotten."""
+    known[key] = value
+    while len(known) > KNOWN_MAX:
+        known.pop(next(iter(known)))
+    return value

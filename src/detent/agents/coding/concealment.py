@@ -60,7 +60,7 @@ class Disguises:
         first = call.args[0] if call.args else None
         listed = list(first.elts) if isinstance(first, ast.List | ast.Tuple) else []
         if name in ("chr", "bytes", "bytearray") and (listed or name == "chr"):
-            return _spell([getattr(one, "value", None) for one in listed or [first]])
+            return _spell([getattr(one, "value", None) for one in (listed or call.args[:1])])
         if name in ("str", "bytes", "fromhex"):
             return _unhex(self.work_out(first)) if name == "fromhex" else self.work_out(first)
         if not isinstance(call.func, ast.Attribute):
