@@ -110,11 +110,11 @@ class ProgramSocket:
         if is_ready and "go" in decode_line(await reader.readline()):
             await _say(writer, await talk.go())
 
-    def _begin_talk(self) -> "Talk":
+    def _begin_talk(self) -> "HolderTalk":
         raise NotImplementedError
 
 
-class Talk(Protocol):
+class HolderTalk(Protocol):
     """One conversation of the holder with a program."""
 
     async def hear(self, said: Reply) -> tuple[bool, Reply]:

@@ -196,7 +196,7 @@ class Background:
         """Stay with a run until it has ended, or waits and the caller does not want to."""
         desk, offers = self.desk, 0
         while True:
-            run = await desk.settled(run_id)
+            run = await desk.await_settled(run_id)
             if run.ended is not None:
                 return run
             if waiting := _find_awaiting(run):

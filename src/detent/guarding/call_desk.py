@@ -77,7 +77,7 @@ class CallDesk(Protocol):
     async def begin(self, run_id: str, order: CallOrder) -> Run:
         """Begin a run, or join the one that is there."""
 
-    async def settled(self, run_id: str) -> Run:
+    async def await_settled(self, run_id: str) -> Run:
         """Wait until a run has ended, or waits."""
 
     async def await_move(self, run: Run) -> None:
@@ -182,7 +182,7 @@ class JournalDesk:
             await self._host.recover(run_id)
         return run
 
-    async def settled(self, run_id: str) -> Run:
+    async def await_settled(self, run_id: str) -> Run:
         """Wait until a run has ended, or waits."""
         return await self._host.settled(run_id)
 

@@ -168,7 +168,7 @@ class ServerDesk:
         """Begin a run, or join the one that is there."""
         return _read_run(await self._ask(f"{self._path}/calls", _write(order, run_id)))
 
-    async def settled(self, run_id: str) -> Run:
+    async def await_settled(self, run_id: str) -> Run:
         """Wait until a run has ended, or waits."""
         while True:
             found = await self._get(f"{self._path}/calls/{quote(run_id)}", wait="settled")

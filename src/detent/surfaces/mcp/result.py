@@ -64,7 +64,7 @@ class Events(BaseModel):
     has_more: bool = False
 
 
-class Document(BaseModel):
+class MadeDocument(BaseModel):
     """Something that a run has made."""
 
     uri: str = Field(description="Read it as a resource.")
@@ -76,7 +76,7 @@ class Document(BaseModel):
 class Documents(BaseModel):
     """What the latest runs have made."""
 
-    documents: list[Document]
+    documents: list[MadeDocument]
 
 
 class Questions(BaseModel):

@@ -14,7 +14,7 @@ from detent.kit.agent import Agent, RunDocument, agent_of
 from detent.kit.record import record_of
 from detent.kit.terminal.story import consequences, headline
 from detent.kit.text import clock, visible
-from detent.surfaces.mcp.result import Document, Documents, Events, Line, Lines, Question, Questions, Standing
+from detent.surfaces.mcp.result import Documents, Events, Line, Lines, MadeDocument, Question, Questions, Standing
 
 LIST_MAX = 200
 EVENTS_MAX = 200
@@ -138,7 +138,9 @@ class ClientView:
             agent = agent_of(one.source, one.parent)
             for name, made in (_load_documents(agent) if agent is not None else {}).items():
                 uri = f"detent://runs/{one.run_id}/documents/{name}"
-                found.append(Document(uri=uri, run_id=one.run_id, agent=agent.name if agent else "", mime=made.mime))
+                found.append(
+                    MadeDocument(uri=uri, run_id=one.run_id, agent=agent.name if agent else "", mime=made.mime)
+                )
         return Documents(documents=found)
 
     def document(self, name: str, document: str) -> str:

@@ -220,7 +220,7 @@ async def show(room: HttpServer, call: HttpCall) -> CallStanding:
     try:
         async with asyncio.timeout(query.seconds):
             if query.wait == "settled":
-                return _show(await program.desk.settled(run_id), is_settled=True)
+                return _show(await program.desk.await_settled(run_id), is_settled=True)
             run = await room.host.show(run_id)
             await program.desk.await_move(msgspec.structs.replace(run, seq=min(run.seq, query.after)))
     except TimeoutError:
