@@ -125,7 +125,8 @@ def copies() -> Iterator[Figure]:
 
 
 async def _copy(repository: Repository, place: Worktree, taken: Checkpoint) -> None:
-    await checkout.make_copy(repository.place, place, await record.facts(repository.place, taken))
+    """As it is made for a worker in a sandbox, which cannot write the packs."""
+    await checkout.make_copy(repository.place, place, await record.facts(repository.place, taken), is_linked=True)
 
 
 def timed_s(deed: Callable[[], object]) -> float:

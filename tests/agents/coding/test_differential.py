@@ -150,6 +150,7 @@ tests.write_text(tests.read_text().replace('== 3', '== -3'))
         found = job.progress("T-001").evidence
         assert found is not None, job.blocked
         assert [item.path for item in found.review] == ["tests/test_calc.py"], (job.blocked, found)
+        assert found.review[0].why == "changed: a test (1 of 2 assertions gone or changed, 1 new)"
         await here.say("HUMAN_INTERVENTION", approve=[found.review[0].name])
         final = (await here.job()).final
     assert final is not None

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from detent.agents.coding.classification import JudgingPaths, is_judge, read_rules
-from detent.agents.coding.expectation import change_expectations, find_lost_examples
+from detent.agents.coding.expectation import change_expectations, describe_claims, find_lost_examples
 from detent.agents.coding.mutation import make_mutants
 from detent.agents.coding.suspicion import find_suspects
 
@@ -180,6 +180,12 @@ def test_a_test_can_be_made_to_expect_something_else() -> None:
     assert (text, found) == (CLAIMS.replace("f(), [1]", "f(), object()"), {"test_two"})
     assert change_expectations(CLAIMS, both, 3)[0] == CLAIMS.replace("'é' ==", "'é?' ==")
     assert change_expectations("def (", both, 0) == ("def (", set())
+
+
+def test_changed_assertions_are_counted() -> None:
+    changed = CLAIMS.replace("== 5", "== 6").replace("    assert f() > 3\n", "").replace("raises(E)", "raises(F)")
+    assert describe_claims(CLAIMS, changed) == "3 of 10 assertions gone or changed, 2 new"
+    assert describe_claims(CLAIMS, CLAIMS + "\n\nassert 1\n") == ""
 
 
 def test_a_mutant_is_the_same_file_with_one_thing_turned_round() -> None:

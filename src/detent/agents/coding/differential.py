@@ -21,6 +21,7 @@ from detent.agents.coding.workspace.difference import PathStep
 LINK = "120000"
 SECONDS_MAX = 30.0  # checks that take longer are not repeated for mutants
 NAMES_MAX = 5
+FILES_MAX = 50
 TURNED_MAX, TURNS_MAX = 60, 3  # tests that are made to expect something else, and how often each of the new ones is
 TURNED_SECONDS_MAX = 300.0  # only these few tests run, but everything is collected
 
@@ -88,13 +89,15 @@ async def try_mutants(
 ) -> TestDoubts:
     """The same with how many of some wrong changes of the new lines the tests that count have noticed."""
     most, steps = court.job.settings.mutants, _list_witnessed(steps)
-    rows: list[list[tuple[str, mutation.Mutant]]] = []
-    for path, step in sorted(source.items()):
-        if path.endswith(".py") and step.status != "D" and step.new_mode != LINK and len(rows) < most:
+    rows: list[tuple[int, list[tuple[str, mutation.Mutant]]]] = []
+    for path, step in sorted(source.items())[:FILES_MAX]:
+        if path.endswith(".py") and step.status != "D" and step.new_mode != LINK:
             was = await court.read(step.old) if step.status != "A" else ""
             text = await court.read(step.new)
-            rows.append([(path, one) for one in mutation.make_mutants(text, find_added_lines(was, text), most)])
-    turns = itertools.zip_longest(*rows)  # of every file the first one, then of every file the second one
+            lines = find_added_lines(was, text)
+            rows.append((len(lines), [(path, one) for one in mutation.make_mutants(text, lines, most)]))
+    rows.sort(key=lambda row: -row[0])  # what was changed most comes first
+    turns = itertools.zip_longest(*(made for _, made in rows))  # of every file the first, then of every file the second
     mutants = [one for turn in turns for one in turn if one is not None][:most]
     alive = []
     for path, mutant in mutants:

@@ -9,6 +9,7 @@ import ast
 import doctest
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from detent.agents.coding.mutation import replace_nodes
@@ -148,6 +149,25 @@ def _list_assertions(tree: ast.Module) -> dict[str, str]:
             if isinstance(node, ast.Assert) or is_raised:
                 found[ast.unparse(node)] = getattr(item, "name", "")
     return found
+
+
+def describe_claims(before: str, after: str) -> str:
+    """How many assertions of a file of tests are gone or others; empty: none."""
+    was, now = _count_claims(before), _count_claims(after)
+    gone, new = (was - now).total(), (now - was).total()
+    if not gone:
+        return ""
+    return f"{gone} of {was.total()} assertions gone or changed, {new} new"
+
+
+def _count_claims(text: str) -> Counter[str]:
+    try:
+        nodes = list(ast.walk(ast.parse(text)))
+    except (SyntaxError, ValueError, RecursionError):
+        return Counter()
+    calls = [node for node in nodes if isinstance(node, ast.Call) and _get_called(node).startswith("assert")]
+    raised = [node for node in nodes if isinstance(node, ast.Call) and _get_called(node) in _NOT_ENTERED[:3]]
+    return Counter(ast.unparse(node) for node in (*(n for n in nodes if isinstance(n, ast.Assert)), *calls, *raised))
 
 
 def find_lost_examples(before: str, after: str) -> str:

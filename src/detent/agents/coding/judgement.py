@@ -145,7 +145,7 @@ async def _read_change(court: Court, steps: Sequence[CheckStep], approved: Seque
     tests = await _read_tests(court)
     await _find_judges(court, changed, kinds, tests)
     judging = {path: step for path, step in changed.items() if kinds[path] != "source"}
-    review = [*_list_changes(job, judging, kinds), *await _list_suspects(court, changed, kinds, tests)]
+    review = [*await _list_changes(court, judging, kinds), *await _list_suspects(court, changed, kinds, tests)]
     open_ones = {item.path for item in review if item.name not in approved}
     unasked = set(judging).difference(item.path for item in review)
     reverted = {path: before(step) for path, step in judging.items() if path in open_ones or path in unasked}
@@ -225,15 +225,19 @@ async def _read_rules(court: Court, steps: Sequence[CheckStep]) -> JudgingPaths:
     return classification.read_rules(texts, checks, blobs, found)
 
 
-def _list_changes(job: Job, judging: Mapping[str, PathStep], kinds: Mapping[str, str]) -> list[ReviewItem]:
+async def _list_changes(court: Court, judging: Mapping[str, PathStep], kinds: Mapping[str, str]) -> list[ReviewItem]:
     """Changes to what judges that a person has to look at."""
-    found = []
+    job, found = court.job, list[ReviewItem]()
     for path, step in judging.items():
         kind: Any = kinds[path]
         is_asked = step.status != "A" or kind == "config" or job.settings.review == "all"
         if is_asked and job.settings.review != "none":
             word = {"A": "new", "D": "deleted", "M": "changed", "T": "replaced"}.get(step.status, "changed")
             about = "a test" if kind == "test" else "what decides how the checks run"
+            if kind == "test" and path.endswith(".py") and LINK not in (step.old_mode, step.new_mode):
+                was, now = [await court.read(blob) if blob.strip("0") else "" for blob in (step.old, step.new)]
+                claims = expectation.describe_claims(was, now)
+                about += f" ({claims})" if claims else ""
             found.append(ReviewItem(path, GONE if step.status == "D" else step.new, f"{word}: {about}", kind))
     return found
 

@@ -257,9 +257,8 @@ class Toolbox:
         folder = Path(self._assignment.folder) / "checks"
         steps = [self._checks[name]]
         given = self._assignment
-        ((done, _),) = await check.run_steps(
-            steps, given.place, folder, given.key, self._hear, space=given.limits.space
-        )
+        ran = await check.run_steps(steps, given.place, folder, given.key, self._hear, space=given.limits.space)
+        done = ran[0].checked
         if done.environment:
             return f"it could not be run: {done.environment}"
         ended = "timed out" if done.timed_out else "passed" if done.is_green else f"failed with {done.exit}"

@@ -40,7 +40,8 @@ SETTINGS = (
 )
 KNOWN_MAX = 16
 ID_LENGTHS = (40, 64)  # of an object's name, by SHA-1 or SHA-256
-K, V = TypeVar("K"), TypeVar("V")
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class GitFailed(DetentError):
