@@ -138,11 +138,13 @@ async def move(caller: Caller, run_id: str, after: int, verb: Callable[["OpenHos
     """Do a verb to a run and stay with it, or leave the rest to whoever drives it; returns the exit code."""
     async with caller.host() as host:
         await verb(host)
-        if not is_left():
+        is_driven = not is_left()
+        if is_driven:
             await host.recover(run_id)
             await drive(caller, host, run_id, after)
-            return give(caller, run_id)
         is_here = host.is_holder
+    if is_driven:  # only now: an agent writes its files when its host is closed
+        return give(caller, run_id)
     standing = RunReport(caller, run_id)
     if not is_here:
         caller.note(_("journalled; the process that holds the journal continues the run"))
