@@ -19,13 +19,33 @@ const MODULES = {
   "@preact/signals": "@preact/signals/dist/signals.mjs",
   "htm": "htm/dist/htm.mjs",
 };
+// The editor's: fetched by those who edit, and by nobody else.
+const EDITOR = {
+  "@codemirror/commands": "@codemirror/commands/dist/index.js",
+  "@codemirror/lang-yaml": "@codemirror/lang-yaml/dist/index.js",
+  "@codemirror/language": "@codemirror/language/dist/index.js",
+  "@codemirror/lint": "@codemirror/lint/dist/index.js",
+  "@codemirror/search": "@codemirror/search/dist/index.js",
+  "@codemirror/state": "@codemirror/state/dist/index.js",
+  "@codemirror/streamparser": "@codemirror/streamparser/dist/index.js",
+  "@codemirror/view": "@codemirror/view/dist/index.js",
+  "@lezer/common": "@lezer/common/dist/index.js",
+  "@lezer/highlight": "@lezer/highlight/dist/index.js",
+  "@lezer/lr": "@lezer/lr/dist/index.js",
+  "@lezer/yaml": "@lezer/yaml/dist/index.js",
+  "@marijn/find-cluster-break": "@marijn/find-cluster-break/src/index.js",
+  "crelt": "crelt/index.js",
+  "style-mod": "style-mod/src/style-mod.js",
+  "w3c-keyname": "w3c-keyname/index.js",
+};
+Object.assign(MODULES, EDITOR);
 const FILES = {
   "sans-400.woff2": "@fontsource/ibm-plex-sans/files/ibm-plex-sans-latin-400-normal.woff2",
   "sans-600.woff2": "@fontsource/ibm-plex-sans/files/ibm-plex-sans-latin-600-normal.woff2",
   "mono-400.woff2": "@fontsource/ibm-plex-mono/files/ibm-plex-mono-latin-400-normal.woff2",
   "mono-500.woff2": "@fontsource/ibm-plex-mono/files/ibm-plex-mono-latin-500-normal.woff2",
 };
-const LICENSES = ["preact", "@preact/signals", "@preact/signals-core", "htm"]
+const LICENSES = ["preact", "@preact/signals", "@preact/signals-core", "htm", ...Object.keys(EDITOR)]
   .concat(["@fontsource/ibm-plex-sans", "@fontsource/ibm-plex-mono"]);
 const TEXT = /\.(js|css|html|svg|webmanifest|txt)$/;
 
@@ -33,7 +53,7 @@ const flat = (name) => `${name.replace("@", "").replaceAll("/", "-")}.js`;
 
 function relativeImports(text) {
   return text
-    .replace(/(from\s*|import\s*)"([^"./][^"]*)"/g, (whole, word, name) => {
+    .replace(/((?:^|[;}])\s*(?:import\s*|(?:import|export)\b[^;"'()=]*?\bfrom\s*))(["'])([^"'./][^"']*)\2/gm, (whole, word, quote, name) => {
       if (!(name in MODULES)) throw new Error(`a package imports ${name}, which is not listed in build.mjs`);
       return `${word}"./${flat(name)}"`;
     })

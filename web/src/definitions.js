@@ -110,7 +110,7 @@ function Start({ view }) {
 const STEPS = { state: () => _("in"), call: () => _("would call"), ask: () => _("would ask"), sleep: () => _("would sleep for"), wait: () => _("would wait for a signal:"), rule: () => _("the policy:"), left: () => _("would leave out"), again: () => _("and so on: it would sleep here again") };
 
 /** What a run would do: the states it goes through, with calls, questions and waits in them. */
-function DryRun({ found }) {
+export function DryRun({ found }) {
   const said = ({ kind, detail }) => (kind === "sleep" ? span(Number(detail) || 0) : kind === "wait" ? (detail || []).join(", ") : kind === "rule" ? `${detail.decision} · ${detail.rule}` : typeof detail === "string" ? detail : detail ? brief(detail, 160) : "");
   return html`<div class="body stack dry" role="status"><p><${Status} status=${found.status} /> <span class="state"><${Text} value=${found.state} /></span> <span class="soft">${_("Nothing was touched; every question was answered with yes.")}</span></p>
     <ol class="steps-list">${found.steps.map((step, at) => html`<li key=${at} class=${step.kind === "state" ? "enters" : ""}><span class="faint">${(STEPS[step.kind] || (() => _("would need an answer:")))()}</span> ${step.kind === "state" ? html`<span class="state"><${Text} value=${step.name} /></span>` : html`${step.name && html`<b><${Text} value=${step.name} /></b> `}<${Text} value=${said(step)} />`}</li>`)}</ol>
@@ -129,8 +129,9 @@ function DefinitionPage({ name }) {
   const others = (lines || []).filter((one) => one.ok && one.name !== line.name);
   return html`<header><div class="grow"><p class="lede"><a href="#/definitions">${_("Definitions")}</a></p><h1><${Text} value=${label(line)} /></h1>
       <p class="lede mono"><${Text} value=${line.name} />${line.version && ` · ${line.version}`}${line.digest && ` · ${line.digest.slice(0, 12)}`}</p></div>
-      ${line.ok && html`<div class="row wrap"><a class="button" href=${address(["runs"], { machine: line.machine })}>${_("Its runs")}</a>
-        ${others.length > 0 && html`<a class="button" href=${address(["compare"], { left: line.name, right: others[0].name })}>${_("Compare…")}</a>`}</div>`}</header>
+      <div class="row wrap">${view.source && html`<a class="button" href=${address(["edit", line.name])}>${_("Edit")}</a>`}
+        ${line.ok && html`<a class="button" href=${address(["runs"], { machine: line.machine })}>${_("Its runs")}</a>`}
+        ${line.ok && others.length > 0 && html`<a class="button" href=${address(["compare"], { left: line.name, right: others[0].name })}>${_("Compare…")}</a>`}</div></header>
     <div class="definition"><div class="stack">
       ${view.graph && html`<section class="card"><${Diagram} graph=${view.graph} unfold=${unfold} /></section>`}
       ${line.problems.length > 0 && html`<section class="card"><header><h2>${line.problems.length === 1 ? _("1 problem") : _("{count} problems", { count: line.problems.length })}</h2></header><ul class="body stack">${line.problems.map((flaw) => html`<li><a class="underlined" href=${address(["definitions", line.name], { line: flaw.line })}>${_("line {line}", { line: flaw.line })}</a> <${Text} value=${flaw.message} /></li>`)}</ul></section>`}
@@ -141,6 +142,13 @@ function DefinitionPage({ name }) {
 
 const WHAT = () => ({ state: _("state"), transition: _("transition"), work: _("work"), end: _("end"), variable: _("variable"), limit: _("limit"), name: _("field") });
 const KIND = () => ({ added: _("added"), removed: _("removed"), changed: _("changed") });
+
+/** Every difference between two machines. */
+export function Changes({ changes }) {
+  return html`<header><h2>${changes.length === 1 ? _("1 difference") : _("{count} differences", { count: changes.length })}</h2></header>${changes.map((change) => html`<div class="change"><span><span class=${`tag ${{ added: "good", removed: "harm", changed: "warn" }[change.kind]}`}>${KIND()[change.kind]}</span></span>
+      <div class="stack"><div><span class="faint">${WHAT()[change.what]}</span> <b class="mono"><${Text} value=${change.subject} /></b></div>
+        ${change.kind === "changed" && html`<div class="two"><div class="call leaf"><${Value} value=${change.before} depth=${OPEN} /></div><div class="call leaf"><${Value} value=${change.after} depth=${OPEN} /></div></div>`}</div></div>`)}`;
+}
 
 export function Compare() {
   const { query: values } = place.value;
@@ -159,9 +167,7 @@ export function Compare() {
     ${(!left || !right) && html`<div class="card empty"><h2>${_("What is to be compared?")}</h2><p>${_("A file of this project, run:ID for the version a run is pinned to, or a digest.")}</p></div>`}
     ${left && right && !found && !trouble && html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`}
     ${found && html`${found.is_same ? html`<div class="note good">${_("Both are the same machine.")}</div>`
-    : html`<section class="card"><header><h2>${found.changes.length === 1 ? _("1 difference") : _("{count} differences", { count: found.changes.length })}</h2></header>${found.changes.map((change) => html`<div class="change"><span><span class=${`tag ${{ added: "good", removed: "harm", changed: "warn" }[change.kind]}`}>${KIND()[change.kind]}</span></span>
-      <div class="stack"><div><span class="faint">${WHAT()[change.what]}</span> <b class="mono"><${Text} value=${change.subject} /></b></div>
-        ${change.kind === "changed" && html`<div class="two"><div class="call leaf"><${Value} value=${change.before} depth=${OPEN} /></div><div class="call leaf"><${Value} value=${change.after} depth=${OPEN} /></div></div>`}</div></div>`)}</section>`}
+    : html`<section class="card"><${Changes} changes=${found.changes} /></section>`}
       <div class="two"><section class="card"><${Diagram} name=${_("Before")} graph=${found.left} marks=${marks(true)} /></section><section class="card"><${Diagram} name=${_("After")} graph=${found.right} marks=${marks(false)} /></section></div>`}</div>`;
 }
 

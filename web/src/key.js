@@ -19,7 +19,7 @@ export function useKeys(keys) {
 let leader = "";
 const LEADS = { i: ["inbox"], r: ["runs"], c: ["chat"], d: ["definitions"], f: ["figures"] };
 
-const isWriting = (target) => target.closest?.("input:not([type=checkbox]):not([type=range]), textarea, select, [contenteditable]");
+const isWriting = (target) => target.closest?.("input:not([type=checkbox]):not([type=range]), textarea, select, [contenteditable], .text-editor");
 
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || isWriting(event.target)) return;

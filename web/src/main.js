@@ -1,4 +1,4 @@
-// The page: a frame around six views, chosen by the address.
+// The page: a frame around seven views, chosen by the address.
 import { effect, html, render, useEffect, useRef, useState } from "./lib.js";
 import { _, language, speak } from "./language.js";
 import { begin, waiting } from "./feed.js";
@@ -26,7 +26,7 @@ const ICONS = {
 const Icon = ({ name }) => html`<svg viewBox="0 0 16 16" fill="none" stroke="currentColor" stroke-width="1.4" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><path d=${ICONS[name]} /></svg>`;
 
 function Rail() {
-  const link = (name, text, count) => html`<a href=${`#/${name}`} aria-current=${page.value === name || (name === "definitions" && page.value === "compare") || (name === "inbox" && page.value === "many") ? "page" : undefined}><${Icon} name=${name} />${text}${count ? html`<span class="count"><span aria-hidden="true">${count}</span><span class="unseen">${_("{count} waiting", { count })}</span></span>` : null}</a>`;
+  const link = (name, text, count) => html`<a href=${`#/${name}`} aria-current=${page.value === name || (name === "definitions" && ["compare", "edit"].includes(page.value)) || (name === "inbox" && page.value === "many") ? "page" : undefined}><${Icon} name=${name} />${text}${count ? html`<span class="count"><span aria-hidden="true">${count}</span><span class="unseen">${_("{count} waiting", { count })}</span></span>` : null}</a>`;
   return html`<div class="rail" role="banner"><a class="brand" href="#/inbox"><${Mark} />detent</a>
     <nav aria-label=${_("Main")}>${link("inbox", _("Inbox"), waiting.value)}${link("runs", _("Runs"))}${link("chat", _("Chat"))}${link("definitions", _("Definitions"))}${link("figures", _("Figures"))}</nav>
     <div class="foot"><${WhoAmI} /><div class=${`live ${isCut.value ? "cut" : ""}`} role="status"><i /><span>${isCut.value ? _("no connection; trying again") : _("live")}</span></div>
@@ -43,8 +43,8 @@ function Token() {
 }
 
 const definitions = () => import("./definitions.js");
-const PAGES = { inbox: Inbox, runs: () => (place.value.parts[1] ? html`<${RunPage} key=${place.value.parts[1]} />` : html`<${Runs} />`), many: later(() => import("./desk/many.js"), "Many"), chat: later(() => import("./chat.js"), "Chat"), definitions: later(definitions, "Definitions"), compare: later(definitions, "Compare"), figures: later(() => import("./figures.js"), "FiguresPage", "style/seeing.css") };
-const TITLES = { inbox: () => _("Inbox"), many: () => _("Approve many"), runs: () => _("Runs"), chat: () => _("Chat"), definitions: () => _("Definitions"), compare: () => _("Compare two versions"), figures: () => _("Figures") };
+const PAGES = { inbox: Inbox, runs: () => (place.value.parts[1] ? html`<${RunPage} key=${place.value.parts[1]} />` : html`<${Runs} />`), many: later(() => import("./desk/many.js"), "Many"), chat: later(() => import("./chat.js"), "Chat"), definitions: later(definitions, "Definitions"), compare: later(definitions, "Compare"), figures: later(() => import("./figures.js"), "FiguresPage", "style/seeing.css"), edit: later(() => import("./edit/page.js"), "Edit", "style/edit.css") };
+const TITLES = { inbox: () => _("Inbox"), many: () => _("Approve many"), runs: () => _("Runs"), chat: () => _("Chat"), definitions: () => _("Definitions"), compare: () => _("Compare two versions"), figures: () => _("Figures"), edit: () => _("Editor") };
 
 function Lost() {
   return html`<div class="card empty"><h1>${_("There is no such page")}</h1><p><a href="#/inbox">${_("Inbox")}</a></p></div>`;

@@ -9,11 +9,11 @@ export const me = signal(null); // null: not known yet
 
 // A link that logs in once, as `detent people link` prints it: taken out of the address at once, used by a click only,
 // so that nobody is logged in as somebody they did not choose.
-const carried = /^#login=([^&]+)$/.exec(location.hash);
+const carried = /^#login=([^&]+)(?:&to=(\/[^&]*))?$/.exec(location.hash);
 export const link = signal("");
 if (carried) {
   try { link.value = decodeURIComponent(carried[1]); } catch { /* no link at all */ }
-  history.replaceState(null, "", "#/inbox");
+  history.replaceState(null, "", `#${carried[2] || "/inbox"}`);
   dispatchEvent(new HashChangeEvent("hashchange"));
 }
 

@@ -10,5 +10,6 @@ ANCHORED = Machine(name="anchored", initial="done", ends={"done": "completed"}, 
 PRUNED = Machine(name="pruned", initial="done", ends={"done": "completed"}, title="Runs that were forgotten")
 WEBHOOK_NAME, NOTICE_NAME = "detent_webhook", "detent_notice"
 TRIGGERS_ID, TRIGGER_NAME, GROUP_NAME = "detent_triggers", "detent_trigger", "detent_group"
-RECORDS = (RECORD_ID, WEBHOOK_NAME, NOTICE_NAME, TRIGGERS_ID, TRIGGER_NAME, GROUP_NAME)
+FILES_ID = "detent_files"
+RECORDS = (RECORD_ID, WEBHOOK_NAME, NOTICE_NAME, TRIGGERS_ID, TRIGGER_NAME, GROUP_NAME, FILES_ID)
 HOUSEKEEPING = (*RECORDS, ANCHORED.digest, PRUNED.digest)  # for `Query.without`

@@ -33,6 +33,7 @@ NEEDS = {
     "move": "admin",
     "forget": "admin",
     "assist": "operator",
+    "edit": "admin",
 }
 WORDS = {
     "start": "start runs",
@@ -52,6 +53,7 @@ WORDS = {
     "move": "move the home",
     "forget": "forget a journal",
     "assist": "change what the assistant keeps",
+    "edit": "edit workflow files",
 }
 GUARDED = frozenset(  # what nothing that a step has started may do
     {"answer", "settle", "prune", "people", "restore", "move", "forget"}

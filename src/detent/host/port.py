@@ -197,6 +197,8 @@ class EntryStream(News, Protocol):
 class Reader(Protocol):
     """Reads runs; an unknown run raises `Unknown`, a damaged one `JournalError`."""
 
+    has_workers: bool  # whether calls are made by workers, who may lack something or not be there
+
     def close(self) -> None:
         """Let go; whoever follows comes to an end."""
 

@@ -58,6 +58,21 @@ function Travel({ store }) {
       onInput=${(event) => tune({ at: Number(event.target.value) >= last ? "" : event.target.value })} /></div>`;
 }
 
+/** Why a call does not begin: what those who are at work lack. */
+function lackOf(run, { contract_id: id, lack, problem }) {
+  const effect = run.contracts.find((one) => one.id === id)?.effect || "";
+  const said = {
+    worker: _("no worker is there"), local: _("no worker takes local calls of new runs"), rules: _("no worker is new enough for this run"),
+    effect: _("no worker has the effect {effect}", { effect }), place: _("no worker is where the files of this run are"),
+  };
+  return said[lack] || problem;
+}
+
+function Unserved({ run }) {
+  if (run.status !== "running") return null;
+  return (run.unserved || []).map((one) => html`<div class="note" role="status" title=${one.problem} key=${one.contract_id}><span>${_("It does not go on:")} ${lackOf(run, one)} (<code><${Text} value=${one.contract_id} /></code>)</span></div>`);
+}
+
 function Waits({ run }) {
   if (run.paused && !isOver(run.status)) return html`<div class="note">${_("Paused: it begins nothing new until somebody resumes it.")}</div>`;
   if (isOver(run.status) || run.status === "running") return null;
@@ -91,6 +106,7 @@ function Now({ store }) {
     ${!isPast && asked.current.length > most && html`<p class="row"><button onClick=${() => setMost(most + SHOWN * 5)}>${_("Show more")} (${asked.current.length - most})</button></p>`}
     ${isPast && run.waiting.map((one) => html`<div class="note">${_("It was asking:")} <${Text} value=${one.question || one.action} /></div>`)}
     <${Waits} run=${run} />${!many && html`<${Lanes} store=${store} />`}
+    ${!isPast && html`<${Unserved} run=${run} />`}
     ${run.error && run.status !== "completed" && html`<div class="note harm" role="alert"><div><b><${Text} value=${run.error.type} /></b><br /><${Text} value=${run.error.message || ""} />${(run.error.data?.passed_over || []).map((row) => html`<br /><small>${_("Not taken: {row}, which has no condition and so is for success", { row })}</small>`)}</div></div>`}
     ${run.output !== null && run.output !== undefined && JSON.stringify(run.output) !== "{}" && isOver(run.status) && html`<section class="card"><header><h2>${_("Output")}</h2></header><div class="body leaf"><${Value} value=${run.output} /></div></section>`}
     ${run.why.length > 0 && html`<section class="card"><header><h2>${_("Why it is here")}</h2></header><div class="body"><ol class="timeline">${run.why.slice(-12).map((entry) => html`<${Event} key=${entry.seq} base=${store.base} entry=${entry} isTold=${true} />`)}</ol></div></section>`}

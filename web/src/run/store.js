@@ -5,6 +5,7 @@ import { call, query, returned, stream } from "../wire.js";
 import { isOver } from "../status.js";
 
 const QUIET_MS = 120;
+const WORKERS_MS = 5000; // workers come and go without an event of the run
 const PAGE = 100;
 const LIVES = 500; // contracts that are shown, the latest
 const WORDS = 500; // kept of what one contract says
@@ -166,6 +167,7 @@ export function openRun(runId, { isPlain = false } = {}) {
     return page.entries.filter((entry) => entry.seq < seq);
   };
   document.addEventListener("visibilitychange", seenAgain);
+  const looking = setInterval(() => { if (isListening && !document.hidden && run.peek()?.status === "running" && run.peek().unserved) reread(); }, WORKERS_MS);
   begin();
 
   return {
@@ -199,6 +201,6 @@ export function openRun(runId, { isPlain = false } = {}) {
       sought.value = 0;
       draw();
     },
-    close() { isClosed = true; isBack(); clearTimeout(timer); stopStream(); document.removeEventListener("visibilitychange", seenAgain); },
+    close() { isClosed = true; isBack(); clearTimeout(timer); clearInterval(looking); stopStream(); document.removeEventListener("visibilitychange", seenAgain); },
   };
 }

@@ -59,6 +59,8 @@ R = TypeVar("R")
 class RunReader(ABC):
     """The reading half of the port; who keeps the journal says how to come by a connection and by news."""
 
+    has_workers = False
+
     def __init__(self, home: Path, *, is_inline: bool = False) -> None:
         self.home = home
         self.tail = Tail()

@@ -41,6 +41,7 @@ DRIVING = frozenset(
         "fork",
         "migrate",
         "serve",
+        "edit",
     }
 )
 

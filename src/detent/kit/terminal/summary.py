@@ -13,6 +13,7 @@ def summaries() -> dict[str, str]:
         "explain": _("Tell a definition in sentences, for whoever must agree to it."),
         "test": _("Run a workflow's test cases, with stubbed tools and virtual time."),
         "graph": _("Draw a machine, or a run with its path and current state."),
+        "edit": _("Edit a workflow file in the browser, with its picture, problems and cases beside it."),
         "signal": _("Send a signal to a run."),
         "approve": _("Answer yes to a question."),
         "reject": _("Answer no to a question."),

@@ -26,6 +26,7 @@ COMMANDS = {
     "explain": "explaining",
     "test": "case_run",
     "graph": "drawing",
+    "edit": "editing",
     "signal": "control",
     "approve": "answering",
     "reject": "answering",

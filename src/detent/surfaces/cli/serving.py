@@ -1,6 +1,7 @@
 """The command serve: the server with its page, until it is told to stop."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import click
@@ -9,10 +10,16 @@ from detent.errors import Refused
 from detent.kit.language import _
 from detent.kit.login_link import make_own_link
 from detent.kit.people import has_people
+from detent.kit.running_server import announce
 from detent.kit.terminal.caller import Caller, emit, user
 from detent.kit.terminal.option import verb
 
+if TYPE_CHECKING:
+    from detent.surfaces.server.service import ServePlan
+    from detent.surfaces.server.setting import ServerSettings
+
 PORT = 8410
+PORTS = 10  # that are tried in turn: a browser keeps drafts by address, so it should stay the same
 
 
 @verb("serve")
@@ -48,29 +55,80 @@ async def serve(  # noqa: PLR0913  # one for each option
     is_open: bool,
 ) -> int:
     """Serve until SIGINT or SIGTERM."""
-    try:
-        from detent.surfaces.server import service
-        from detent.surfaces.server.service import ServePlan, is_loopback, read_token
-        from detent.surfaces.server.setting import read_settings, with_backup
-    except ImportError as error:
-        raise Refused(f"`detent serve` needs {error.name}: pip install 'detent[server]'") from None
+    _check_installed()
+    from detent.surfaces.server.service import ServePlan, read_token
+    from detent.surfaces.server.setting import read_settings, with_backup
+
     folder = Path.cwd()
     settings = with_backup(read_settings(folder, config), backup, every, keep)
     token = read_token(Path(token_file)) if token_file else ""
-    plan = ServePlan(caller.home, folder, host, port, token, files, user())
+    return await _serve(
+        caller, ServePlan(caller.home, folder, host, port, token, files, user()), settings, "", is_open=is_open
+    )
+
+
+async def serve_page(caller: Caller, port: int, way: str, *, is_open: bool) -> int:
+    """Serve this folder on this machine as its settings say, and show one place of the page."""
+    _check_installed()
+    from detent.surfaces.server.service import ServePlan
+    from detent.surfaces.server.setting import read_settings
+
+    folder = Path.cwd()
+    plan = ServePlan(caller.home, folder, "127.0.0.1", port, user=user())
+    return await _serve(caller, plan, read_settings(folder), way, is_open=is_open)
+
+
+def find_port() -> int:
+    """The first free port of those that people know this server by; 0 if none is."""
+    _check_installed()
+    from detent.surfaces.server.service import bind_socket
+
+    for port in range(PORT, PORT + PORTS):
+        try:
+            with bind_socket("127.0.0.1", port):
+                return port
+        except Refused:
+            continue
+    return 0
+
+
+def _check_installed() -> None:
+    try:
+        import detent.surfaces.server.service  # noqa: F401
+    except ImportError as error:
+        raise Refused(f"`detent serve` needs {error.name}: pip install 'detent[server]'") from None
+
+
+def make_address(base: str, link: str, way: str) -> str:
+    """The address of a place of the page; with a link that logs in first."""
+    if link:
+        return f"{base}/#login={quote(link)}" + (f"&to={way}" if way else "")
+    return f"{base}/#{way}" if way else base
+
+
+async def _serve(caller: Caller, plan: "ServePlan", settings: "ServerSettings", way: str, *, is_open: bool) -> int:
+    from detent.surfaces.server import service
+
     async with caller.driving() as given, service.serving(plan, settings, **given) as served:
         caller.check_policy(served.room.host)
-        is_known = is_loopback(host) and settings.login.os_user  # the user of this machine needs no login then
-        link = "" if is_known or settings.proxy is not None else await make_own_link(served.room.host, caller.home)
+        # The user of this machine needs no login then.
+        is_known = service.is_loopback(plan.host) and settings.login.os_user
+        is_free = is_known or settings.proxy is not None
+        link = "" if is_free else await make_own_link(served.room.host, caller.home)
         base = settings.address.rstrip("/") or served.address  # what others open, where it is known
-        page = f"{base}/#login={quote(link)}" if link else base
-        with service.listening() as told:
+        page = make_address(base, link, way)
+        with (
+            service.listening() as told,
+            announce(caller.home, served.room.library.folder, base, is_login_free=is_free),
+        ):
             if caller.is_json:
                 said = {"ok": True, "address": served.address, "is_holder": served.room.host.is_holder, "error": None}
-                emit(said | ({"link": page} if link else {}))
+                emit(said | ({"link": page} if link or way else {}))
             else:
-                _tell(caller, served.address, page if link else "", bool(token), served.room.host.is_holder)
-            if is_open:
+                _tell(caller, served.address, page if link else "", bool(plan.token), served.room.host.is_holder)
+                if way and not link:
+                    caller.say(f"  {page}")
+            if is_open and not (way and caller.is_json):
                 click.launch(page)
             await service.until_told(told, served)
         caller.note(_("Stopping; active runs continue at the next start."))

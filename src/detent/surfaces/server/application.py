@@ -34,6 +34,7 @@ from detent.errors import (
 )
 from detent.kit.http.route import HttpCall, Route, bare
 from detent.kit.http.trouble import AlreadyDecided, BadRequest
+from detent.kit.project_file import FileChanged
 from detent.redaction import ambient_redactor
 from detent.surfaces.server import mcp_mount as agent
 from detent.surfaces.server import openapi, page, table
@@ -48,6 +49,7 @@ TYPES: list[tuple[type[DetentError], int, str]] = [
     (AlreadyDecided, 409, "already_decided"),
     (EventRefused, 409, "event_refused"),
     (NotWaiting, 409, "not_waiting"),
+    (FileChanged, 409, "file_changed"),
     (NotPermitted, 403, "not_permitted"),
     (Unknown, 404, "unknown"),
     (Refused, 409, "refused"),

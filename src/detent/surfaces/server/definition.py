@@ -27,7 +27,7 @@ class Flaw(msgspec.Struct, frozen=True):
     column: int
     message: str
     hint: str
-    severity: Literal["error", "warning"]
+    severity: Literal["error", "warning", "advice"]
 
 
 class DefinitionLine(msgspec.Struct, frozen=True):
@@ -152,9 +152,13 @@ async def definition_svg(room: HttpServer, call: HttpCall) -> Response:
 async def compare(room: HttpServer, call: HttpCall) -> Comparison:
     """What differs between two machines."""
     left, right = await _machine(room, call.query.left), await _machine(room, call.query.right)
+    return await room.ask(compare_machines, left, right)
+
+
+def compare_machines(left: Machine, right: Machine) -> Comparison:
+    """What differs between two machines, and both pictures."""
     changes = list(differences(left, right))
-    pictures = [await room.ask(lay_out, machine, picture(machine)) for machine in (left, right)]
-    return Comparison(not changes, changes, *pictures)
+    return Comparison(not changes, changes, lay_out(left, picture(left)), lay_out(right, picture(right)))
 
 
 async def _machine(room: HttpServer, name: str) -> Machine:

@@ -5,6 +5,7 @@ that whoever started the server has named are ever touched.
 """
 
 import asyncio
+import itertools
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -15,12 +16,13 @@ from detent.define import Definition, load
 from detent.define.document import SOURCE_MAX
 from detent.define.problem import BrokenDefinition, Problem
 from detent.errors import DefinitionError, Refused, Unknown
+from detent.kit.project_file import SUFFIXES, find_grammar
 
 FILES_MAX = 500
 FOLDERS_MAX = 2000
 DEPTH_MAX = 6
 SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages", "venv", "dist", "build"})
-WORKFLOW = re.compile(rb"(?m)^states[ \t]*:")
+STEP_ID = re.compile(rb"(?:^|[\s{,-])id[ \t]*:")  # other tools have files with `steps:` too; ours name each step
 
 
 class LibraryEntry(NamedTuple):
@@ -73,19 +75,8 @@ class Library:
 
     def _files(self) -> Iterator[str]:
         """Workflow files of the folder, without those that only try others out."""
-        found = 0
-        for folders, (here, inner, files) in enumerate(os.walk(self.folder)):
-            depth = len(Path(here).relative_to(self.folder).parts)
-            inner[:] = sorted(n for n in inner if not n.startswith(".") and n not in SKIPPED and depth < DEPTH_MAX)
-            for name in sorted(files):
-                path = Path(here) / name
-                if _is_workflow(path):
-                    found += 1
-                    yield str(path.relative_to(self.folder))
-                if found >= FILES_MAX:
-                    return
-            if folders >= FOLDERS_MAX:
-                return
+        found = filter(_is_workflow, _walk(self.folder))
+        return (str(path.relative_to(self.folder)) for path in itertools.islice(found, FILES_MAX))
 
     def _entry(self, name: str) -> LibraryEntry:
         path = self.folder / name
@@ -108,20 +99,41 @@ class Library:
         except BrokenDefinition as error:
             return LibraryEntry(name, None, error.problems, at)
         except DefinitionError as error:
-            return LibraryEntry(name, None, (_problem(error),), at)
+            return LibraryEntry(name, None, (place_problem(error),), at)
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """The files of a project, in the order of their names."""
+    for folders, (here, inner, files) in enumerate(os.walk(folder)):
+        depth = len(Path(here).relative_to(folder).parts)
+        inner[:] = sorted(n for n in inner if not n.startswith(".") and n not in SKIPPED and depth < DEPTH_MAX)
+        yield from (Path(here) / name for name in sorted(files))
+        if folders >= FOLDERS_MAX:
+            return
+
+
+def list_case_files(folder: Path) -> list[Path]:
+    """The files of a project that try workflows out."""
+    found = (path for path in _walk(folder) if path.suffix in (".yaml", ".yml") and path.stem.endswith(".test"))
+    found = (path for path in found if not path.is_symlink())
+    return list(itertools.islice(found, FILES_MAX))
 
 
 def _is_workflow(path: Path) -> bool:
-    if path.suffix not in (".yaml", ".yml") or path.stem.endswith(".test"):
+    if path.suffix not in SUFFIXES or path.stem.endswith(".test"):
         return False
     try:
+        if path.is_symlink() or not path.is_file():
+            return False
         with path.open("rb") as file:
-            return path.is_file() and not path.is_symlink() and bool(WORKFLOW.search(file.read(SOURCE_MAX)))
+            content = file.read(SOURCE_MAX)
     except OSError:
         return False
+    grammar = find_grammar(content)
+    return grammar == "states" or (grammar == "steps" and bool(STEP_ID.search(content)))
 
 
-def _problem(error: DefinitionError) -> Problem:
+def place_problem(error: DefinitionError) -> Problem:
     """A problem at its place, where the error says one."""
     file, line, column = error.where, 1, 1
     parts = re.fullmatch(r"(.*?):(\d+)(?::(\d+))?", error.where)

@@ -1,12 +1,16 @@
 """A dry run before the start: what a run of a definition would do with this input, and nothing touched."""
 
 from collections import ChainMap
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from detent.core.effect_type import Effect
 from detent.core.identity import identity_of
+from detent.core.machine import Machine
+from detent.core.policy import Policy
 from detent.core.schema import problems
 from detent.effects import Known
 from detent.kit.http.asked import Asked
@@ -54,16 +58,20 @@ async def rehearse_start(room: HttpServer, call: HttpCall) -> Rehearsed:
         raise BadRequest("; ".join(found), 422)
     policy, by = room.host.policy, identity_of(call.by).name
 
-    def walk() -> Rehearsed:
-        from detent.testing import rehearse
+    known: Mapping[str, Effect] = ChainMap(dict(definition.effects), Known())  # type: ignore[arg-type]  # only read
+    return await room.ask(walk, definition.machine, known, given.input, policy, by)
 
-        known = ChainMap(dict(definition.effects), Known())  # type: ignore[arg-type]  # only read
-        made = rehearse(definition.machine, {}, given.input, policy=policy, known=known, by=by)
-        steps = [RehearsedStep(*beat) for beat in made.beats[:STEPS_MAX]]
-        run, is_cut = made.run, len(made.beats) > STEPS_MAX
-        return Rehearsed(run.state, run.status.value, steps, is_cut, run.output, view.describe_failure(run.error))
 
-    return await room.ask(walk)
+def walk(
+    machine: Machine, known: Mapping[str, Effect], input: Mapping[str, Any], policy: Policy | None, by: str
+) -> Rehearsed:
+    """What a run of a machine would do; `known` are the effects it would call."""
+    from detent.testing import rehearse
+
+    made = rehearse(machine, {}, input, policy=policy, known=known, by=by)
+    steps = [RehearsedStep(*beat) for beat in made.beats[:STEPS_MAX]]
+    run, is_cut = made.run, len(made.beats) > STEPS_MAX
+    return Rehearsed(run.state, run.status.value, steps, is_cut, run.output, view.describe_failure(run.error))
 
 
 ROUTES = (

@@ -132,6 +132,7 @@ class ServerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     traces: Traces | None = None
     address: str = ""  # how people reach this server: links in notices begin with it
     notify: dict[str, NoticeChannel] = {}
+    edit: bool = True  # whether workflow files can be changed on the page, by those who may
 
 
 def read_settings(folder: Path, name: str = "") -> ServerSettings:

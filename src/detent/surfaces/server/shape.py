@@ -6,10 +6,10 @@ Times are seconds since the epoch. What is not there is null or left out; a fiel
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from detent.core.signed_answer import PAYLOAD_MAX, SIGNATURE_MAX
-from detent.host.reading import Deed, OpenQuestion
+from detent.host.reading import Deed, Lack, OpenQuestion
 from detent.host.standing import Can
 from detent.kit.http.asked import Asked, Count
 from detent.surfaces.server.lane import LaneSum
@@ -143,6 +143,14 @@ class LogPage(msgspec.Struct, frozen=True):
     last: int
 
 
+class UnservedCall(msgspec.Struct, frozen=True):
+    """A call that nobody at work can make."""
+
+    contract_id: str
+    lack: Lack
+    problem: str
+
+
 class RunView(msgspec.Struct, frozen=True):
     """Where a run stands, or stood."""
 
@@ -178,6 +186,7 @@ class RunView(msgspec.Struct, frozen=True):
     can: Can
     why: list[LogEntry]
     lanes: list[LaneSum] = []  # work side by side in its state
+    unserved: list[UnservedCall] | UnsetType = UNSET  # while it runs, where calls are made by workers
 
 
 class MoveView(msgspec.Struct, frozen=True, omit_defaults=True):
