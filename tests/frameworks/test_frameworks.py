@@ -11,11 +11,11 @@ from tests import doctext
 from tests.agents.coding import fetch
 from tests.agents.coding.test_external import agent
 from tests.effort import PATIENCE_S
+from tests.frameworks.table import is_right
 
 ROOT = Path(__file__).parents[2]
 FRAMEWORKS = ("langgraph", "openai-agents", "pydantic-ai", "claude-agent-sdk")
 TRIES = os.environ.get("DETENT_EXAMPLES", "1")
-MAY_ASK = {"killed_before": 0, "killed_inside": 1}  # nobody can know: what was made of them, with a question
 
 
 langgraph, openai_agents, pydantic_ai, claude_agent_sdk = map(agent, FRAMEWORKS)
@@ -53,8 +53,8 @@ def test_a_payment_is_made_once_or_somebody_is_asked(framework: str, tmp_path: P
     found = {line["scenario"]: line["tries"] for line in map(json.loads, said.splitlines())}
     assert len(found) == 6
     for scenario, tries in found.items():
-        wanted = [[MAY_ASK[scenario], True]] if scenario in MAY_ASK else [[1, False]]
-        assert tries == wanted * int(TRIES), scenario
+        assert len(tries) == int(TRIES)
+        assert is_right(scenario, tries), (scenario, tries)
 
 
 def test_the_readme_shows_what_works(framework: str, tmp_path: Path) -> None:

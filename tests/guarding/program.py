@@ -1,6 +1,7 @@
 """Somebody's program with a guarded payment, for tests: `program.py HOME WHAT`, where it dies if WHAT says so.
 
-The ledger beside the home has a line for each payment that was really made.
+HOME is a folder, or the address of a server. The ledger beside the folder (in $LEDGER for an address) has a line for
+each payment that was really made.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from detent.errors import AlreadyDone, DetentError, Waiting
 
 home, what, *rest = sys.argv[1:]
 guard = detent.guard(home, waiting="raise")
-folder = Path(home).parent
+folder = Path(os.environ.get("LEDGER") or Path(home).parent)
 
 
 def die(*_: Any, **__: Any) -> None:

@@ -1,6 +1,7 @@
 """The gateway with the official SDK's client: harmless calls pass, others wait for a person, each is made once."""
 
 import asyncio
+import base64
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -32,8 +33,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def write_servers(folder: Path, about: str = "Pay.") -> None:
-    one = {"command": sys.executable, "args": [str(UPSTREAM), str(folder / "notes"), about], "trusted": True}
+def write_servers(folder: Path, about: str = "Pay.", **more: Any) -> None:
+    args = [str(UPSTREAM), str(folder / "notes"), about]
+    one = {"command": sys.executable, "args": args, "trusted": True, **more}
     folder.joinpath("detent.mcp.yaml").write_text(json.dumps({"mcpServers": {"up": one}}))
 
 
@@ -78,6 +80,9 @@ async def test_a_harmless_call_passes_and_everything_else_comes_through_unharmed
         (drawn,) = (await connected.call_tool("up__draw", {})).content
         assert isinstance(drawn, ImageContent)
         assert drawn.mime_type == "image/png"
+        (drawn,) = (await connected.call_tool("up__draw_much", {})).content
+        assert isinstance(drawn, ImageContent)
+        assert len(base64.b64decode(drawn.data)) > 3_000_000
         failed = await connected.call_tool("up__fail", {})
         assert failed.is_error
         assert "not today" in text(failed)
@@ -114,23 +119,24 @@ async def test_what_cannot_be_taken_back_waits_and_is_made_once(folder: Path) ->
     assert notes(folder) == ["paid 3"]
 
 
-async def test_the_client_decides_only_where_the_operator_says_so(folder: Path) -> None:
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_client_decides_only_where_the_operator_says_so(folder: Path, mode: Any) -> None:
     asked: list[str] = []
 
     async def person(_: Any, params: Any) -> ElicitResult:
         asked.append(params.message)
         return ElicitResult(action="accept", content={"approve": True})
 
-    async with client(folder, elicitation_callback=person, mode="legacy") as connected:
+    async with client(folder, elicitation_callback=person, mode=mode) as connected:
         assert "waits for a person" in text(await connected.call_tool("up__pay", {"amount": 1}))
     assert asked == []
-    async with client(folder, may_approve=True, elicitation_callback=person, mode="legacy") as connected:
+    async with client(folder, may_approve=True, elicitation_callback=person, mode=mode) as connected:
         assert text(await connected.call_tool("up__pay", {"amount": 2})) == "paid 2"
     assert len(asked) == 1
     rule = "version: 1\nrules:\n  - {name: two, tool: up.pay, decision: ask, approvers: [ann]}\n"
     folder.joinpath("detent.policy.yaml").write_text(rule)
     law = load_policy(folder / "detent.policy.yaml")
-    async with client(folder, law, may_approve=True, elicitation_callback=person, mode="legacy") as connected:
+    async with client(folder, law, may_approve=True, elicitation_callback=person, mode=mode) as connected:
         assert "waits for a person" in text(await connected.call_tool("up__pay", {"amount": 5}))
     assert len(asked) == 1, "what is for certain people is never decided by a client"
     async with detent.open(folder / ".detent") as host:
@@ -139,6 +145,46 @@ async def test_the_client_decides_only_where_the_operator_says_so(folder: Path) 
     (said,) = [one.result for one in entries if isinstance(one, ContractMoved) and one.actor == "human"]
     assert said["by"].startswith("mcp:")
     assert said["known_by"] == "mcp"
+
+
+@pytest.mark.parametrize("above", ["auto", "legacy"])
+@pytest.mark.parametrize("below", ["auto", "legacy"])
+async def test_what_a_tool_asks_is_asked_of_the_clients_user(folder: Path, above: Any, below: Any) -> None:
+    write_servers(folder, protocol=above)
+    asked: list[Any] = []
+
+    async def person(_: Any, params: Any) -> ElicitResult:
+        asked.append(params)
+        if getattr(params, "url", ""):
+            folder.joinpath("opened").touch()
+            return ElicitResult(action="accept")
+        return ElicitResult(action="accept", content={"name": "ann"})
+
+    async with client(folder, elicitation_callback=person, mode=below) as connected:
+        assert text(await connected.call_tool("up__greet_user", {})) == "hello ann"
+        assert "Who are you?" in asked[-1].message
+        assert text(await connected.call_tool("up__see_account", {})) == "all of it"
+        assert asked[-1].url == "https://bank.example/login"
+    async with client(folder, mode=below) as connected:  # one that cannot be asked
+        assert (await connected.call_tool("up__greet_user", {})).is_error or above == "legacy"
+
+
+async def test_a_budget_is_kept_over_sessions_and_clients(folder: Path) -> None:
+    write_servers(folder, tools={"look": {"budget": {"calls": 2}}, "pay": {"budget": {"total": {"amount": 5}}}})
+    async with client(folder) as connected:
+        both = await asyncio.gather(*(connected.call_tool("up__look", {"word": word}) for word in "abc"))
+        assert sum(one.is_error for one in both) == 1
+        waiting = await connected.call_tool("up__pay", {"amount": 3})
+        await approve(folder, waiting, approved=False)
+        waiting = await connected.call_tool("up__pay", {"amount": 5})
+        await approve(folder, waiting)
+        assert text(await connected.call_tool("up__pay", {"amount": 5})) == "paid 5"
+    async with client(folder, mode="legacy") as connected:
+        over = await connected.call_tool("up__look", {"word": "d"})
+        assert "budget of 2 calls" in text(over)
+        assert "budget" in text(await connected.call_tool("up__pay", {"amount": 1}))
+        assert "made before" in text(await connected.call_tool("up__pay", {"amount": 5})) or over.is_error
+    assert notes(folder) == ["paid 5"]
 
 
 async def test_a_description_that_changes_is_asked_about_first(folder: Path) -> None:

@@ -57,7 +57,7 @@ LONG = "y" * 80
 NAMES = st.text("abcdefgh-_ 漢", min_size=1, max_size=40)
 
 
-@given(st.lists(st.tuples(NAMES, NAMES), min_size=1, max_size=6), st.integers(60, 140))
+@given(st.lists(st.tuples(NAMES, NAMES), min_size=1, max_size=6), st.integers(24, 140))
 def test_a_list_fits_a_narrow_terminal(names: list[tuple[str, str]], width: int) -> None:
     runs = [
         Summary(

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import json
 import os
 import pwd
@@ -24,6 +25,7 @@ from detent.surfaces.mcp import Surface
 from tests.surfaces.command import Detent
 
 DETENT = str(Path(sys.executable).with_name("detent"))
+NOTEBOOK = Path(__file__).parents[1] / "golden" / "journals" / "notebook.sqlite.gz"
 FLOW = """
 name: book
 input: {what: string}
@@ -316,10 +318,33 @@ def test_the_inspector_drives_it(folder: Path) -> None:
 async def test_prompts_and_resources_are_there_to_be_read(folder: Path) -> None:
     async with client(folder) as connected:
         names = {prompt.name for prompt in (await connected.list_prompts()).prompts}
-        assert names == {"review_waiting", "explain_run"}
+        assert names == {"review_waiting", "explain_run", "summarise_notebook"}
         told = await connected.get_prompt("explain_run", {"run": "abc"})
         assert "detent://runs/abc/trace" in str(told.messages[0].content)
         addresses = {str(one.uri) for one in (await connected.list_resources()).resources}
-        assert addresses == {"detent://runs", "detent://waiting"}
+        assert addresses == {"detent://runs", "detent://waiting", "detent://documents"}
         (waiting,) = (await connected.read_resource("detent://waiting")).contents
         assert json.loads(getattr(waiting, "text", "")) == {"questions": []}
+
+
+async def read(connected: Client, uri: str) -> str:
+    (found,) = (await connected.read_resource(uri)).contents
+    return str(getattr(found, "text", ""))
+
+
+async def test_logs_and_notebooks_are_there_to_be_read(folder: Path) -> None:
+    home = folder / ".detent"
+    home.mkdir(mode=0o700)
+    (home / "journal.db").write_bytes(gzip.decompress(NOTEBOOK.read_bytes()))
+    async with client(folder) as connected:
+        begun = await call(connected, "run_start", workflow="book.yaml", key="k1", input={"what": "tea"})
+        log = await read(connected, f"detent://runs/{begun['run_id']}/log")
+        assert "ask/sure/1: running → waiting" in log
+        with pytest.raises(MCPError):
+            await read(connected, f"detent://runs/{begun['run_id']}/documents/notebook.md")
+        listed = json.loads(await read(connected, "detent://documents"))["documents"]
+        assert {one["run_id"] for one in listed} == {"job"}
+        text = {one["uri"].rpartition(".")[2]: await read(connected, one["uri"]) for one in listed}
+        assert "# A small job" in text["md"]
+        assert "42" in text["html"]
+        assert json.loads(text["ipynb"])["nbformat"] == 4

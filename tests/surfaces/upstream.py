@@ -4,10 +4,13 @@ import base64
 import os
 import sys
 from pathlib import Path
+from typing import Annotated
 
-from mcp.server.mcpserver import Context, Image, MCPServer
+from mcp import UrlElicitationRequiredError
+from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, Image, MCPServer, Resolve
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import ToolAnnotations
+from mcp.types import ElicitRequestURLParams, ToolAnnotations
+from pydantic import BaseModel
 
 notes, about = Path(sys.argv[1]), sys.argv[2]
 server = MCPServer("upstream")
@@ -28,6 +31,35 @@ async def look(word: str, ctx: Context) -> str:
 def draw() -> Image:
     """Draw a pixel."""
     return Image(data=PIXEL, format="png")
+
+
+@server.tool(annotations=READ)
+def draw_much() -> Image:
+    """Draw three megabytes."""
+    return Image(data=PIXEL + bytes(3_000_000), format="png")
+
+
+class Name(BaseModel):
+    name: str
+
+
+def want_name() -> Elicit[Name]:
+    return Elicit("Who are you?", Name)
+
+
+@server.tool(annotations=READ)
+def greet_user(answer: Annotated[ElicitationResult[Name], Resolve(want_name)]) -> str:
+    """Ask the user's name, and greet them."""
+    return f"hello {answer.data.name}" if isinstance(answer, AcceptedElicitation) else "hello nobody"
+
+
+@server.tool(annotations=READ)
+def see_account() -> str:
+    """What is in the account of whoever has opened the page."""
+    if not notes.with_name("opened").exists():
+        page = ElicitRequestURLParams(message="Log in first.", url="https://bank.example/login", elicitation_id="e1")
+        raise UrlElicitationRequiredError([page])
+    return "all of it"
 
 
 @server.tool(annotations=READ)

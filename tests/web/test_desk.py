@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 
 from playwright.sync_api import Page, Request, expect
 
@@ -13,17 +14,29 @@ from tests.effort import examples
 from tests.web.conftest import Look
 from tests.web.kit import Stage, gone, shown, told, until
 
-POINTS = """() => [...document.querySelectorAll(".answering .main")].map((one) => {
-  const box = one.getBoundingClientRect();
-  return [box.x + box.width / 2, box.y + box.height / 2]; })"""
-
-
+# The run whose question is on the page and where its main button stands, in one look; nothing while it takes no answer.
+AIM = """() => {
+  const found = [...document.querySelectorAll(".answering:not(.dead) .main")];
+  if (found.length !== 1) return null;
+  const box = found[0].getBoundingClientRect();
+  return [location.hash.split("/")[2] || "", box.x + box.width / 2, box.y + box.height / 2]; }"""
+AIM_OR_DECIDED = f"() => ({AIM})() || document.querySelector('.deciding.decided')"
 HEARD = "(was) => location.hash.split('/')[2] !== was || document.querySelector('.deciding.decided')"
+GONE_ON = "(was) => location.hash.split('/')[2] !== was"
 
 
-def aimed(page: Page) -> str:
-    """The run whose question is on the page."""
-    return str(page.evaluate("location.hash.split('/')[2] || ''"))
+def aim(page: Page) -> tuple[str, float, float]:
+    """An open question on the page, and where a hand must press to say yes to it."""
+    while True:
+        page.wait_for_function(AIM_OR_DECIDED)
+        found = page.evaluate(AIM)
+        if found:
+            run_id, x, y = found
+            return run_id, x, y
+        if page.locator(".deciding.decided").count():
+            was = page.evaluate("location.hash.split('/')[2]")
+            page.keyboard.press("n")
+            page.wait_for_function(GONE_ON, arg=was)
 
 
 def meddle(stage: Stage, chance: random.Random, run_id: str) -> None:
@@ -61,12 +74,10 @@ def test_a_click_reaches_the_question_it_was_aimed_at_or_none(stage: Stage, look
     reached = 0
     for number in range(examples(25)):
         begin(stage, number)
-        shown(page.locator(".answering:not(.dead) .main"))
-        run_id = aimed(page)
-        ((x, y),) = page.evaluate(POINTS)
+        run_id, x, y = aim(page)
         page.mouse.move(x, y)
         if chance.random() < 0.3:
-            page.locator(".answering .main").focus()
+            page.evaluate("document.querySelector('.answering .main')?.focus()")
         other = threading.Thread(target=meddle, args=(stage, chance, run_id))
         other.start()
         for _ in range(chance.choice((1, 1, 2, 3))):  # also the second click of somebody who is impatient
@@ -82,9 +93,6 @@ def test_a_click_reaches_the_question_it_was_aimed_at_or_none(stage: Stage, look
         assert set(sent) <= {run_id}, f"click {number} was aimed at {run_id} and reached {sent}"
         reached += bool(sent)
         sent.clear()
-        if page.locator(".deciding.decided").count():
-            page.keyboard.press("n")
-            page.wait_for_function("(was) => location.hash.split('/')[2] !== was", arg=run_id)
     assert reached, "no click reached anything: nothing was tried"
 
 
@@ -167,3 +175,29 @@ def test_after_the_same_answer_again_and_again_a_rule_is_offered(stage: Stage, l
     offer = shown(page.get_by_role("region", name="A rule that people's answers suggest"))
     expect(offer).to_contain_text("decision: allow")
     expect(offer).to_contain_text("questions it would have spared")
+
+
+POLICY = "rules:\n  - {name: careful, decision: ask, tool: release.publish}\n"
+
+
+def test_the_card_says_what_the_policy_will_say_before_anybody_presses(look: Look, tmp_path: Path) -> None:
+    (tmp_path / "detent.policy.yaml").write_text(POLICY)
+    stage = Stage(tmp_path)
+    try:
+        run_id = stage.start("flows.py:RELEASE", {"version": "6.1.0", "notes": "policy"})
+        looker = look(stage)
+        page = looker.go("#/inbox")
+        card = shown(page.get_by_role("article", name="Publish 6.1.0 to everybody?"))
+        expect(card).to_contain_text(re.compile("policy.*careful"))
+        # The rules change while the question is open: what is shown when somebody looks is what will be said.
+        stage.close()
+        (tmp_path / "detent.policy.yaml").write_text(POLICY.replace("decision: ask", "decision: deny"))
+        stage.open()
+        looker.may_be_refused = True
+        page = looker.go(f"#/inbox/{run_id}")
+        card = shown(page.get_by_role("article", name="Publish 6.1.0 to everybody?"))
+        expect(card).to_contain_text("The policy denies this call: careful")
+        expect(card).to_contain_text("A yes would not make it go through.")
+        page.goto("about:blank")
+    finally:
+        stage.close()

@@ -7,7 +7,7 @@ import pytest
 from tests.web.kit import Stage, until
 from tests.web.marionette import FIREFOX, firefox
 
-needs_firefox = pytest.mark.skipif(not FIREFOX, reason="no firefox-esr on the PATH: apt install firefox-esr")
+needs_firefox = pytest.mark.skipif(not FIREFOX, reason="no firefox-esr: `./run browser`, as root, installs it")
 WATCH = "window.wrong = []; addEventListener('error', (event) => window.wrong.push(event.message)); return true"
 
 

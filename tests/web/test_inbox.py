@@ -233,6 +233,52 @@ def test_everything_is_decided_with_the_keyboard_alone(stage: Stage, look: Look)
     until(lambda: stage.status(third) == "completed")
 
 
+# What has the focus: its role and name, and whether somebody who looks sees that it has it.
+FOCUS = """() => { const one = document.activeElement, look = getComputedStyle(one), box = one.getBoundingClientRect();
+  return {name: (one.getAttribute("aria-label") || one.textContent || "").trim(), tag: one.tagName,
+    isSeen: one === document.body || (look.outlineStyle !== "none" && parseFloat(look.outlineWidth) > 0)
+      || look.boxShadow !== "none", isThere: one === document.body || (box.bottom > 0 && box.top < innerHeight)}; }"""
+
+
+def test_tab_and_enter_alone_lead_through_a_whole_approval(stage: Stage, look: Look) -> None:
+    stage.clear()
+    first = stage.start("expense.yaml", {"what": "ink", "amount": 130})
+    second = stage.start("expense.yaml", {"what": "wax", "amount": 140})
+    page = look().go("#/runs")
+    shown(page.locator("main table, main .card").first)
+
+    def reach(name: str, tag: str) -> None:
+        """Press Tab until something has the focus; all that has it on the way can be seen to have it."""
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            found = page.evaluate(FOCUS)
+            assert found["isSeen"], found
+            assert found["isThere"], found
+            if found["tag"] == tag and found["name"].startswith(name):
+                return
+        raise AssertionError(f"no {tag} {name} in sixty steps")
+
+    page.keyboard.press("Tab")
+    reach("Inbox", "A")
+    page.keyboard.press("Enter")
+    shown(page.get_by_role("article", name="Spend 130 on ink?"))
+    expect(page.locator(".answering:not(.dead)")).to_have_count(1)
+    reach("Approve", "BUTTON")
+    page.keyboard.press("Enter")
+    until(lambda: stage.status(first) == "completed")
+    shown(page.get_by_role("article", name="Spend 140 on wax?"))
+    expect(page.locator(".answering:not(.dead)")).to_have_count(1)
+    reach("Reject", "BUTTON")
+    page.keyboard.press("Enter")
+    expect(page.get_by_label("Why not?")).to_be_focused()
+    page.keyboard.type("enough")
+    reach("Reject", "BUTTON")
+    expect(page.locator(".answering:not(.dead)")).to_have_count(1)
+    page.keyboard.press("Enter")
+    until(lambda: stage.status(second) == "failed")
+    shown(page.get_by_text("Nothing waits for you"))
+
+
 def test_a_page_in_the_background_notifies_once(stage: Stage, look: Look) -> None:
     stage.clear()
     looker = look(permissions=["notifications"])

@@ -51,3 +51,70 @@ def test_the_time_of_a_run_is_seen(stage: Stage, look: Look) -> None:
     page = looker.go("#/figures?days=1&machine=colours")
     expect(shown(page.locator(".sums-row"))).to_contain_text("Runs started2")
     expect(page.get_by_role("cell", name="sign").first).to_be_visible()
+
+
+def large(groups: int, each: int) -> str:
+    """A workflow of many states, in groups that their names tell."""
+    names = [f"part{group}_step{number}" for group in range(groups) for number in range(each)]
+    states = [f"  {name}: {{type: {'initial' if at == 0 else 'normal'}}}" for at, name in enumerate(names)]
+    rows = [f"  - {{from: {one}, to: {other}}}" for one, other in zip(names, [*names[1:], "done"], strict=True)]
+    wait = f"  - {{from: {names[-1]}, to: {names[0]}, on: AGAIN}}"
+    head = [
+        "name: large",
+        "description: Two hundred states",
+        "states:",
+        *states,
+        "  done: {type: final}",
+        "transitions:",
+    ]
+    return "\n".join([*head, *rows, wait, ""])
+
+
+def test_two_hundred_states_are_found_in_their_groups(stage: Stage, look: Look) -> None:
+    (stage.folder / "large.yaml").write_text(large(20, 10))
+    page = look().go("#/definitions/large.yaml")
+    boxes = page.locator("svg.machine .node")
+    expect(boxes).to_have_count(21)  # twenty groups and the end
+    page.get_by_label("Find a state").fill("part7_step3")
+    page.get_by_label("Find a state").press("Enter")
+    expect(page.locator("svg.machine .found")).to_have_attribute("data-state", "part7_step3")
+    expect(page.locator("svg.machine .found")).to_be_in_viewport()
+    expect(boxes).to_have_count(30)
+    page.locator("summary").filter(has_text="20 groups of states, 1 unfolded").click()
+    page.get_by_role("group", name="Groups of states").get_by_role("button", name="part7…").click()
+    expect(boxes).to_have_count(21)
+    page.get_by_role("button", name="Unfold all").click()
+    expect(boxes).to_have_count(201)
+
+
+LOOP = """\
+name: packing
+input: {items: array}
+states:
+  pack:
+    type: initial
+    actions:
+      - id: boxes
+        for_each: "{{ context.items }}"
+        concurrency: 2
+        actions: [{id: sign, tool: ask, approval: {question: "Pack {{ branch.item }}?"}}]
+  done: {type: final}
+transitions: [{from: pack, to: done}]
+"""
+
+
+def test_a_loop_has_a_lane_for_each_item(stage: Stage, look: Look) -> None:
+    (stage.folder / "packing.yaml").write_text(LOOP)
+    run_id = stage.start("packing.yaml", {"items": ["cups", "plates", "forks"]})
+    page = look().go(f"#/runs/{run_id}")
+    lanes = page.locator(".lane-rows .lane")
+    expect(lanes).to_have_count(3)
+    expect(lanes.nth(2)).to_contain_text("forks")
+    expect(lanes.nth(2)).to_have_class("lane pending")
+    for question in stage.ask(f"/api/runs/{run_id}")["waiting"][:1]:
+        stage.ask(f"/api/runs/{run_id}/contracts/{question['contract_id']}/answer", {"approved": True})
+    expect(lanes.nth(0)).to_have_class("lane completed")
+    expect(lanes.nth(2)).to_have_class("lane waiting")
+    expect(page.locator("svg.machine .lit .part.completed")).to_have_count(1)
+    page.get_by_role("group", name="Show").get_by_role("button", name="waiting 2").click()
+    expect(lanes).to_have_count(2)

@@ -40,7 +40,7 @@ function useAnswer(path, isLive = false) {
 }
 
 function Thumb({ name }) {
-  const [view] = useAnswer(`/api/definitions/view${query({ name })}`);
+  const [view] = useAnswer(`/api/definitions/view${query({ name, fold: true })}`);
   return html`<div class="thumb" aria-hidden="true">${view?.graph && html`<${Machine} graph=${view.graph} isSmall=${true} />`}</div>`;
 }
 
@@ -55,7 +55,7 @@ function Library() {
       : html`<div class="library">${lines.map((line) => html`<a class="card" key=${line.name} href=${address(["definitions", line.name])}>
         ${line.ok ? html`<${Thumb} key=${line.digest} name=${line.name} />` : html`<div class="thumb"><span class="tag harm">${line.problems.length === 1 ? _("1 problem") : _("{count} problems", { count: line.problems.length })}</span></div>`}
         <div class="named"><h2><${Text} value=${label(line)} /></h2>${label(line) !== line.name && html`<div class="row wrap faint"><span class="mono cut"><${Text} value=${line.name} /></span></div>`}
-          <div class="row wrap">${line.ok && html`<span class="tag">${_("{count} states", { count: line.states })}</span>`}${line.version && html`<span class="tag">${line.version}</span>`}
+          <div class="row wrap">${line.ok && html`<span class="tag">${_("{count} states", { count: line.states })}</span>`}${line.version && html`<span class="tag">${_("version {name}", { name: line.version })}</span>`}
             ${line.warnings.length > 0 && html`<span class="tag warn">${line.warnings.length === 1 ? _("1 hint") : _("{count} hints", { count: line.warnings.length })}</span>`}
             <small class="faint"><time datetime=${iso(line.changed_at)} title=${moment(line.changed_at)}>${now.value && age(line.changed_at)}</time></small></div></div></a>`)}</div>`}`;
 }
@@ -118,7 +118,10 @@ export function DryRun({ found }) {
 }
 
 function DefinitionPage({ name }) {
-  const [view, trouble] = useAnswer(`/api/definitions/view${query({ name })}`, true);
+  const [unfolded, unfold] = useState([]); // groups of a large picture whose states are shown
+  const last = useRef(null);
+  const [found, trouble] = useAnswer(`/api/definitions/view${query({ name, fold: true, open: unfolded })}`, true);
+  const view = last.current = found || last.current; // the picture stays while another one is laid out
   const [lines] = useAnswer("/api/definitions");
   if (trouble) return html`<div class="card empty"><h2>${_("This definition cannot be shown")}</h2><p><${Text} value=${trouble} /></p><a href="#/definitions">${_("Definitions")}</a></div>`;
   if (!view) return html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`;
@@ -130,7 +133,7 @@ function DefinitionPage({ name }) {
         ${line.ok && html`<a class="button" href=${address(["runs"], { machine: line.machine })}>${_("Its runs")}</a>`}
         ${line.ok && others.length > 0 && html`<a class="button" href=${address(["compare"], { left: line.name, right: others[0].name })}>${_("Compare…")}</a>`}</div></header>
     <div class="definition"><div class="stack">
-      ${view.graph && html`<section class="card"><${Diagram} graph=${view.graph} /></section>`}
+      ${view.graph && html`<section class="card"><${Diagram} graph=${view.graph} unfold=${unfold} /></section>`}
       ${line.problems.length > 0 && html`<section class="card"><header><h2>${line.problems.length === 1 ? _("1 problem") : _("{count} problems", { count: line.problems.length })}</h2></header><ul class="body stack">${line.problems.map((flaw) => html`<li><a class="underlined" href=${address(["definitions", line.name], { line: flaw.line })}>${_("line {line}", { line: flaw.line })}</a> <${Text} value=${flaw.message} /></li>`)}</ul></section>`}
       ${line.warnings.length > 0 && html`<div class="note"><ul>${line.warnings.map((text) => html`<li><${Text} value=${text} /></li>`)}</ul></div>`}
       ${view.source && html`<section class="card file"><header><h2>${_("File")}</h2></header><${Source} text=${view.source} flaws=${line.problems} /></section>`}</div>
@@ -165,7 +168,7 @@ export function Compare() {
     ${left && right && !found && !trouble && html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`}
     ${found && html`${found.is_same ? html`<div class="note good">${_("Both are the same machine.")}</div>`
     : html`<section class="card"><${Changes} changes=${found.changes} /></section>`}
-      <div class="two"><section class="card"><${Diagram} graph=${found.left} marks=${marks(true)} /></section><section class="card"><${Diagram} graph=${found.right} marks=${marks(false)} /></section></div>`}</div>`;
+      <div class="two"><section class="card"><${Diagram} name=${_("Before")} graph=${found.left} marks=${marks(true)} /></section><section class="card"><${Diagram} name=${_("After")} graph=${found.right} marks=${marks(false)} /></section></div>`}</div>`;
 }
 
 export function Definitions() {

@@ -2,6 +2,7 @@
 // are detent's own layout, the same as `detent graph`.
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
 import { _ } from "./language.js";
+import { Text } from "./text.js";
 
 const MARGIN = 22;
 const NAME_LINE = 20;
@@ -46,7 +47,20 @@ function tip(points) {
 
 const shorten = (text, length) => ([...text].length > length ? `${[...text].slice(0, length - 1).join("")}…` : text);
 
-function Node({ node, isLit, isSeen, mark }) {
+/** How far the lanes of a state have come, in one thin line: a part for each status, as long as there are such lanes. */
+function Progress({ sum, x, y, width }) {
+  const counts = [["completed", sum.completed], ["failed", sum.failed], ["waiting", sum.waiting], ["running", sum.begun - sum.completed - sum.failed - sum.waiting]];
+  let from = x;
+  return counts.filter(([, count]) => count > 0).map(([name, count]) => {
+    const length = (width * count) / sum.total;
+    from += length;
+    return html`<rect class=${`part ${name}`} x=${from - length} y=${y} width=${Math.max(1, length)} height="3" />`;
+  });
+}
+
+const LETTERS = { p: "pending", r: "running", w: "waiting", c: "completed", f: "failed" };
+
+function Node({ node, isLit, isSeen, mark, lit, lanes, open }) {
   const { box } = node;
   const marks = node.marks.length ? node.marks : node.is_end ? [node.kind] : [];
   const height = NAME_LINE + (node.details.length + node.lanes.length) * SMALL_LINE + (node.lanes.length ? 4 : 0);
@@ -54,18 +68,22 @@ function Node({ node, isLit, isSeen, mark }) {
   let y = box.y + (box.height - height) / 2 + 15;
   const name = shorten(node.text, 40);
   const shift = marks.length ? 11 : 0;
-  const title = [node.text, ...node.details, ...node.lanes].join("\n");
+  const title = [node.text, ...node.details, ...(node.members || []), ...node.lanes].join("\n");
   const names = ["node", node.kind, isSeen && "seen", isLit && "lit", mark].filter(Boolean).join(" ");
   const parts = [];
-  node.details.forEach((text) => { y += SMALL_LINE; parts.push(html`<text class="detail" x=${middle} y=${y}>${shorten(text, 36)}</text>`); });
+  const details = node.members?.length && isLit ? [_("now: {state}", { state: lit })] : node.members?.length ? [_("{count} states", { count: node.members.length })] : node.details;
+  const sums = isLit ? (lanes || []).filter((sum) => !sum.path) : [];
+  details.forEach((text) => { y += SMALL_LINE; parts.push(html`<text class="detail" x=${middle} y=${y}>${shorten(text, 36)}</text>`); });
   if (node.lanes.length) y += 4;
-  node.lanes.forEach((text) => {
+  node.lanes.forEach((text, at) => {
     y += SMALL_LINE;
-    parts.push(html`<g><rect class="lane" x=${box.x + 8} y=${y - 12} width=${box.width - 16} height="15" rx="3" /><text class="detail" x=${middle} y=${y}>${shorten(text, 36)}</text></g>`);
+    const [each, branch] = [sums.find((sum) => sum.is_each), sums.find((sum) => !sum.is_each && sum.marks)];
+    parts.push(html`<g><rect class=${`lane ${LETTERS[branch?.marks[at]] || ""}`} x=${box.x + 8} y=${y - 12} width=${box.width - 16} height="15" rx="3" />${each && html`<${Progress} sum=${each} x=${box.x + 8} y=${y + 3} width=${box.width - 16} />`}<text class="detail" x=${middle} y=${y}>${shorten(text, 36)}</text></g>`);
   });
   const top = box.y + (box.height - height) / 2 + 15;
   const half = Math.min(box.width / 2 - 14, name.length * 4.1);
-  return html`<g class=${names} data-state=${node.id} aria-current=${isLit ? "step" : undefined}><title>${title}</title>
+  return html`<g class=${names} data-state=${node.id} onClick=${open && node.members?.length ? () => open(node.id) : undefined} aria-current=${isLit ? "step" : undefined}><title>${title}</title>
+    ${node.members?.length > 0 && html`<rect class="box behind" x=${box.x + 5} y=${box.y + 5} width=${box.width} height=${box.height} rx="9" />`}
     <rect class="halo" x=${box.x - 4} y=${box.y - 4} width=${box.width + 8} height=${box.height + 8} rx="13" />
     <rect class="box" x=${box.x} y=${box.y} width=${box.width} height=${box.height} rx=${node.is_end ? Math.min(22, box.height / 2) : 9} />
     ${node.is_end && html`<rect class="inner" x=${box.x + 3.5} y=${box.y + 3.5} width=${box.width - 7} height=${box.height - 7} rx=${Math.min(19, box.height / 2 - 3)} />`}
@@ -89,16 +107,20 @@ function Labels({ edge, isTaken }) {
     ${labels.map((label, at) => html`<text class=${`label ${label.kind} ${isTaken && label.is_visited ? "taken" : ""}`} x=${box.x + box.width / 2} y=${box.y + pitch * (at + 0.5) + 4}>${shorten(label.text, 44)}</text>`)}</g>`;
 }
 
+/** Where a state stands in a picture: on its own, or in a group that is drawn as one box. */
+const standing = (graph, name) => graph.nodes.find((one) => one.id === name) || graph.nodes.find((one) => one.members?.includes(name));
+
 /** In words, for those who do not see it. */
 function describe(graph, lit, status) {
   const begin = graph.nodes.find((node) => node.is_initial)?.text || "";
-  const first = _("State machine {name}: {count} states, begins in {begin}.", { name: graph.machine, count: graph.nodes.length, begin });
+  const first = _("State machine {name}: {count} states, begins in {begin}.", { name: graph.machine, count: graph.nodes.reduce((sum, node) => sum + (node.members?.length || 1), 0), begin });
   return lit ? `${first} ${_("The run is {status} in {state}.", { status, state: lit })}` : first;
 }
 
 /** `way`: the transitions a run took, `{source, target}`; `marks`: classes by state, for comparisons. */
-export function Machine({ graph, lit = "", status = "", seen, marks = {}, isSmall = false, scale = 1, wayOf }) {
+export function Machine({ graph, lit = "", status = "", seen, marks = {}, isSmall = false, scale = 1, wayOf, lanes = [], open }) {
   const svg = useRef(null);
+  const here = lit && standing(graph, lit)?.id;
   const isSeen = (node) => (seen ? seen.has(node.id) : node.is_visited);
   const isTaken = (edge) => (wayOf ? wayOf(edge) : edge.visits > 0);
   const [width, height] = [graph.width + 2 * MARGIN, graph.height + 2 * MARGIN];
@@ -111,15 +133,16 @@ export function Machine({ graph, lit = "", status = "", seen, marks = {}, isSmal
   // An edge that is taken is drawn anew, above the others: Chromium keeps the colours of one that is moved and changed at once.
   const keyOf = (edge) => `${edge.source} ${edge.target} ${isTaken(edge)}`;
   const edges = [...graph.edges].sort((a, b) => Number(isTaken(a)) - Number(isTaken(b)));
-  return html`<svg ref=${svg} class=${`machine ${status}`} role="img" aria-label=${describe(graph, lit, status)} viewBox=${`0 0 ${width} ${height}`}
+  return html`<svg ref=${svg} class=${`machine ${status} ${isSmall && Math.min(THUMB_WIDTH / width, THUMB_HEIGHT / height) < LEAST ? "tiny" : ""}`} role="img" aria-label=${describe(graph, lit, status)} viewBox=${`0 0 ${width} ${height}`}
       width=${isSmall ? undefined : width * scale} height=${isSmall ? undefined : height * scale}>
     <g transform=${`translate(${MARGIN} ${MARGIN})`}>
       ${edges.map((edge) => html`<${Edge} key=${keyOf(edge)} edge=${edge} isTaken=${isTaken(edge)} />`)}
       ${!isSmall && edges.map((edge) => html`<${Labels} key=${keyOf(edge)} edge=${edge} isTaken=${isTaken(edge)} />`)}
-      ${graph.nodes.map((node) => html`<${Node} key=${node.id} node=${node} isLit=${node.id === lit} isSeen=${isSeen(node)} mark=${marks[node.id]} />`)}
+      ${graph.nodes.map((node) => html`<${Node} key=${node.id} node=${node} isLit=${node.id === here} isSeen=${isSeen(node)} mark=${marks[node.id]} lit=${lit} lanes=${lanes} open=${open} />`)}
     </g></svg>`;
 }
 
+const [THUMB_WIDTH, THUMB_HEIGHT] = [280, 166];
 const LEAST = 0.6; // smaller than that nobody reads the names; the rest is then reached by moving the picture
 const [MIN, MAX, STEP] = [0.15, 2.5, 1.25];
 const WHOLE = "whole";
@@ -176,7 +199,7 @@ function useHand(frame, enlarge) {
 
 /** The picture in a frame: as large as can be read, with the lit state in view; it can be moved and enlarged. */
 export function Diagram(props) {
-  const { graph, lit } = props;
+  const { graph, lit, unfold } = props;
   const frame = useRef(null);
   const room = useRoom(frame);
   const [zoom, setZoom] = useState(null); // null: by itself
@@ -200,25 +223,35 @@ export function Diagram(props) {
   const first = useRef(true);
   useEffect(() => {
     const box = frame.current;
-    const node = lit && graph.nodes.find((one) => one.id === lit)?.box;
+    const node = lit && standing(graph, lit)?.box;
     if (!node || !box || !room) return;
     const isQuiet = first.current || matchMedia("(prefers-reduced-motion: reduce)").matches;
     const [x, y] = [(node.x + MARGIN + node.width / 2) * scale, (node.y + MARGIN + node.height / 2) * scale];
     first.current = false;
     box.scrollTo({ left: Math.max(0, x - box.clientWidth / 2), top: Math.max(0, y - box.clientHeight / 2), behavior: isQuiet ? "instant" : "smooth" });
-  }, [lit, Boolean(room), zoom === null]);
+  }, [lit, Boolean(room), zoom === null, graph.width, graph.height]);
   const [found, setFound] = useState(""); // a state that somebody looks for
   const [isFull, setFull] = useState(false);
   const whole = useRef(null);
-  const show = (name) => {
-    const node = graph.nodes.find((one) => one.id === name) || (name && graph.nodes.find((one) => `${one.id} ${one.text}`.toLowerCase().includes(name.toLowerCase())));
-    setFound(node ? node.id : "");
-    if (!node) return;
-    const near = Math.max(scale, 1);
+  const groups = graph.groups || [];
+  const opened = groups.filter((one) => one.is_open).map((one) => one.name);
+  const toggle = (name) => unfold(opened.includes(name) ? opened.filter((one) => one !== name) : [...opened, name]);
+  const show = (text) => {
+    const fits = (one) => one === text || one.toLowerCase().includes(text.toLowerCase());
+    const names = [...graph.nodes.map((one) => one.id), ...groups.flatMap((one) => one.states)];
+    const name = text && (names.find((one) => one === text) || graph.nodes.find((one) => fits(one.text))?.id || names.find(fits));
+    setFound(name || "");
+    if (!name) return;
+    if (standing(graph, name).id !== name && unfold) { unfold([...opened, standing(graph, name).id]); return; } // it is shown when it is there
+    near(standing(graph, name));
+  };
+  const near = (node) => {
+    const large = Math.max(scale, 1);
     const box = frame.current;
     kept.current = { x: box.clientWidth / 2, y: box.clientHeight / 2, px: node.box.x + MARGIN + node.box.width / 2, py: node.box.y + MARGIN + node.box.height / 2 };
-    if (near === scale) { box.scrollTo({ left: kept.current.px * scale - kept.current.x, top: kept.current.py * scale - kept.current.y, behavior: "instant" }); kept.current = null; } else setZoom(near);
+    if (large === scale) { box.scrollTo({ left: kept.current.px * scale - kept.current.x, top: kept.current.py * scale - kept.current.y, behavior: "instant" }); kept.current = null; } else setZoom(large);
   };
+  useEffect(() => { const node = found && graph.nodes.find((one) => one.id === found); if (node) near(node); }, [graph.nodes.length]);
   useEffect(() => {
     const change = () => setFull(document.fullscreenElement === whole.current);
     document.addEventListener("fullscreenchange", change);
@@ -229,7 +262,9 @@ export function Diagram(props) {
     const by = { "+": STEP, "=": STEP, "-": 1 / STEP }[event.key];
     if (by && !event.ctrlKey && !event.metaKey) { event.preventDefault(); enlarge(by); }
   };
-  return html`<div class="diagram-frame" ref=${whole}><div class="diagram" ref=${frame} tabIndex="0" role="region" aria-label=${_("Picture of the machine")} onKeyDown=${press}><${Machine} ...${props} scale=${scale} marks=${found ? { ...props.marks, [found]: `${props.marks?.[found] || ""} found` } : props.marks} /></div>
-    <div class="turner">${graph.nodes.length > MANY && html`<input type="search" class="small" list=${`states-${graph.digest}`} aria-label=${_("Find a state")} placeholder=${_("{count} states", { count: graph.nodes.length })} onChange=${(event) => show(event.target.value.trim())} /><datalist id=${`states-${graph.digest}`}>${graph.nodes.map((node) => html`<option key=${node.id} value=${node.id} />`)}</datalist>`}<${Tool} icon="out" text=${_("Smaller")} about=${_("Smaller")} press=${() => enlarge(1 / STEP)} /><${Tool} icon="in" text=${_("Larger")} about=${_("Larger; the picture can be moved with the mouse")} press=${() => enlarge(STEP)} />
-      <${Tool} icon="whole" text=${_("Whole")} about=${_("Show the whole picture")} press=${() => setZoom(zoom === WHOLE ? null : WHOLE)} isOn=${zoom === WHOLE} /><${Tool} icon="full" text=${isFull ? _("Leave full screen") : _("Full screen")} about=${isFull ? _("Leave full screen") : _("Full screen")} press=${fill} isOn=${isFull} /></div></div>`;
+  return html`<div class="diagram-frame" ref=${whole}><div class="diagram" ref=${frame} tabIndex="0" role="region" aria-label=${props.name ? `${_("Picture of the machine")}: ${props.name}` : _("Picture of the machine")} onKeyDown=${press}><${Machine} ...${props} open=${unfold && toggle} scale=${scale} marks=${found ? { ...props.marks, [found]: `${props.marks?.[found] || ""} found` } : props.marks} /></div>
+    <div class="turner">${graph.nodes.length > MANY && html`<input type="search" class="small" list=${`states-${graph.digest}`} aria-label=${_("Find a state")} placeholder=${_("{count} states", { count: graph.nodes.reduce((sum, node) => sum + (node.members?.length || 1), 0) })} onChange=${(event) => show(event.target.value.trim())} /><datalist id=${`states-${graph.digest}`}>${graph.nodes.flatMap((node) => (node.members?.length ? node.members : [node.id])).map((name) => html`<option key=${name} value=${name} />`)}</datalist>`}<${Tool} icon="out" text=${_("Smaller")} about=${_("Smaller")} press=${() => enlarge(1 / STEP)} /><${Tool} icon="in" text=${_("Larger")} about=${_("Larger; the picture can be moved with the mouse")} press=${() => enlarge(STEP)} />
+      <${Tool} icon="whole" text=${_("Whole")} about=${_("Show the whole picture")} press=${() => setZoom(zoom === WHOLE ? null : WHOLE)} isOn=${zoom === WHOLE} /><${Tool} icon="full" text=${isFull ? _("Leave full screen") : _("Full screen")} about=${isFull ? _("Leave full screen") : _("Full screen")} press=${fill} isOn=${isFull} /></div>
+    ${unfold && groups.length > 0 && html`<details class="groups"><summary>${_("{count} groups of states, {open} unfolded", { count: groups.length, open: opened.length })}</summary><div class="chips" role="group" aria-label=${_("Groups of states")}>
+      <button type="button" onClick=${() => unfold(opened.length ? [] : groups.map((one) => one.name))}>${opened.length ? _("Fold all") : _("Unfold all")}</button>${groups.map((one) => html`<button type="button" key=${one.name} aria-pressed=${String(one.is_open)} onClick=${() => toggle(one.name)}><${Text} value=${one.name} /> <span class="number">${one.states.length}</span></button>`)}</div></details>`}</div>`;
 }

@@ -1,5 +1,5 @@
 // The inbox: every open question in a list that stands still, and one of them as a card that never becomes another.
-import { html, useEffect, useMemo, useRef } from "./lib.js";
+import { html, useEffect, useMemo, useRef, useState } from "./lib.js";
 import { _ } from "./language.js";
 import { askPermission, permission } from "./feed.js";
 import { useItem } from "./item.js";
@@ -11,6 +11,7 @@ import { say } from "./toast.js";
 import { AGES, DIMENSIONS, Groups, Queue } from "./desk/queue.js";
 import { Offer, countDecision } from "./desk/rule.js";
 import { FILTERS, GROUPS, keyOf, openDesk } from "./desk/store.js";
+import { call } from "./wire.js";
 
 const wide = matchMedia("(min-width: 981px)");
 
@@ -44,6 +45,19 @@ const countOf = (desk, isFiltered) => {
     : _("{count} waiting for a decision, oldest first", { count });
 };
 
+/** An address that names only a run leads to its first question; else it is said why not. */
+function useFirstQuestion(runId, contractId, values) {
+  const [lost, setLost] = useState("");
+  useEffect(() => {
+    setLost("");
+    if (!runId || contractId) return;
+    call(`/api/runs/${encodeURIComponent(runId)}`).then(({ run_id: id, waiting: [one] }) => {
+      if (one) replace(["inbox", id, one.contract_id], values); else setLost(_("This run asks nothing now."));
+    }, (error) => setLost(error.message));
+  }, [runId, contractId]);
+  return lost;
+}
+
 export function Inbox() {
   const { parts: [, runId, contractId], query } = place.value;
   const values = Object.fromEntries([...FILTERS, "group"].map((name) => [name, query.get(name) || ""]));
@@ -51,7 +65,8 @@ export function Inbox() {
   const desk = useMemo(() => openDesk(values, values.group), [wanted]);
   useEffect(() => () => desk.close(), [desk]);
   const chosen = runId ? `${runId} ${contractId}` : "";
-  const { item, decided, trouble } = useItem(runId, contractId);
+  const { item, decided, trouble: unknown } = useItem(runId, contractId);
+  const trouble = useFirstQuestion(runId, contractId, values) || unknown;
   const choose = (line) => line && go(["inbox", line.run_id, line.contract_id], values);
   const step = (by) => {
     const lines = desk.lines.peek();

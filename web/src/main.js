@@ -27,7 +27,7 @@ const Icon = ({ name }) => html`<svg viewBox="0 0 16 16" fill="none" stroke="cur
 
 function Rail() {
   const link = (name, text, count) => html`<a href=${`#/${name}`} aria-current=${page.value === name || (name === "definitions" && ["compare", "edit"].includes(page.value)) || (name === "inbox" && page.value === "many") ? "page" : undefined}><${Icon} name=${name} />${text}${count ? html`<span class="count"><span aria-hidden="true">${count}</span><span class="unseen">${_("{count} waiting", { count })}</span></span>` : null}</a>`;
-  return html`<div class="rail"><a class="brand" href="#/inbox"><${Mark} />detent</a>
+  return html`<div class="rail" role="banner"><a class="brand" href="#/inbox"><${Mark} />detent</a>
     <nav aria-label=${_("Main")}>${link("inbox", _("Inbox"), waiting.value)}${link("runs", _("Runs"))}${link("chat", _("Chat"))}${link("definitions", _("Definitions"))}${link("figures", _("Figures"))}</nav>
     <div class="foot"><${WhoAmI} /><div class=${`live ${isCut.value ? "cut" : ""}`} role="status"><i /><span>${isCut.value ? _("no connection; trying again") : _("live")}</span></div>
       <button class="link help" onClick=${() => { isHelping.value = true; }}>${_("Keyboard")} <kbd>?</kbd></button>
@@ -47,7 +47,7 @@ const PAGES = { inbox: Inbox, runs: () => (place.value.parts[1] ? html`<${RunPag
 const TITLES = { inbox: () => _("Inbox"), many: () => _("Approve many"), runs: () => _("Runs"), chat: () => _("Chat"), definitions: () => _("Definitions"), compare: () => _("Compare two versions"), figures: () => _("Figures"), edit: () => _("Editor") };
 
 function Lost() {
-  return html`<div class="card empty"><h2>${_("There is no such page")}</h2><p><a href="#/inbox">${_("Inbox")}</a></p></div>`;
+  return html`<div class="card empty"><h1>${_("There is no such page")}</h1><p><a href="#/inbox">${_("Inbox")}</a></p></div>`;
 }
 
 /** Said where everybody looks, for what is on the page may be old. */

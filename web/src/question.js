@@ -212,6 +212,14 @@ function PolicySays({ item }) {
     ${says && !(rule && policy.rule === rule) && html`<span>${says} ${policy.rule && html`<code><${Text} value=${policy.rule} /></code>`}</span>`}</div></div>`;
 }
 
+function ExactCall({ question, isFolded }) {
+  const { call: asked } = question;
+  const title = html`${_("The exact call")} <span class="faint mono" title=${question.call_hash}>${question.call_hash.slice(0, 12)}</span>`;
+  const body = html`<div class="call"><div class="effect"><${Text} value=${asked.effect} /></div>
+    ${Object.keys(asked.input).length > 0 ? html`<${Value} value=${asked.input} />` : html`<span class="faint">${_("without arguments")}</span>`}</div>`;
+  return isFolded ? html`<details><summary>${title}</summary>${body}</details>` : html`<h3>${title}</h3>${body}`;
+}
+
 export function Question({ item, decided = null, takesKeys = false, isBare = false, onDecided, next, isFocused = false }) {
   const card = useRef(null);
   const key = item ? [item.run_id, item.shown, (item.question.answered || []).length, String(item.question.may?.answer), String(Boolean(decided))].join(" ") : "";
@@ -229,6 +237,8 @@ export function Question({ item, decided = null, takesKeys = false, isBare = fal
   const isOdd = hasOdd(asked.input) || hasOdd(item.on_yes?.does) || hasOdd(question.question);
   const shown = ["arguments", "value", "choices", "key", ...(isDoubt ? OWN : [])];
   const data = Object.fromEntries(Object.entries(question.data || {}).filter(([name]) => !shown.includes(name)));
+  // Who asks in the middle of harmless work says by itself what is to be decided; how it was called is not.
+  const isFolded = question.reason === "approval" && item.kind !== "irreversible" && Object.keys(data).length > 0;
   return html`<article class=${`card question ${decided ? "over" : ""}`} ref=${card} tabIndex="-1" aria-label=${question.question || question.action}>
     <div class="top">
       ${!isBare && html`<div class="about"><a href=${address(["runs", item.run_id])}><${Text} value=${item.title || item.machine} /></a>
@@ -249,9 +259,7 @@ export function Question({ item, decided = null, takesKeys = false, isBare = fal
     ${isDoubt && html`<${Doubtful} data=${question.data || {}} />`}
     ${question.earlier && html`<${Earlier} earlier=${question.earlier} />`}
     ${Object.keys(data).length > 0 && html`<div class="part"><h3>${_("Why it asks")}</h3><${Value} value=${data} /></div>`}
-    ${!(isOwn && !Object.keys(asked.input).length) && html`<div class="part"><h3>${_("The exact call")} <span class="faint mono" title=${question.call_hash}>${question.call_hash.slice(0, 12)}</span></h3>
-      <div class="call"><div class="effect"><${Text} value=${asked.effect} /></div>
-        ${Object.keys(asked.input).length > 0 ? html`<${Value} value=${asked.input} />` : html`<span class="faint">${_("without arguments")}</span>`}</div></div>`}
+    ${!(isOwn && !Object.keys(asked.input).length) && html`<div class="part"><${ExactCall} question=${question} isFolded=${isFolded} /></div>`}
     ${isOwn && item.on_yes?.does?.length > 0 && html`<div class="part"><h3>${_("What is done then")}</h3>${item.on_yes.does.map((one) => html`<div class="call"><div class="effect"><${Text} value=${one.effect} /></div>
       ${Object.keys(one.input).length > 0 && html`<${Value} value=${one.input} />`}</div>`)}</div>`}
     ${(item.on_yes || item.on_no) && html`<div class="part follows">

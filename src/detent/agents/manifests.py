@@ -15,6 +15,7 @@ NOTEBOOK = Agent(
     view="notebook",
     words="detent.agents.notebook.words:CHINESE",
     errors="detent.agents.notebook.error_words:CHINESE",
+    documents="detent.agents.notebook.document:DOCUMENTS",
 )
 
 CODING = Agent(

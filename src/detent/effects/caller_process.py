@@ -14,7 +14,7 @@ that is gone by then leaves a doubt.
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -182,7 +182,7 @@ class _LateReply:
 async def _read_reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Reply:
     """What another process says came of a call, on the connection on which it was told to make it."""
     try:
-        return _decode(await reader.readline())
+        return decode_line(await reader.readline())
     except (OSError, ValueError):
         return {"unknown": "the program that made the call is gone"}
     finally:
@@ -200,7 +200,7 @@ async def _begin(folder: Path, program: str, verb: str, run_id: str, contract: C
             here.go(run_id, contract)
         return _Exchange(outcome)
     try:
-        with _socket_path(folder, program) as path:
+        with socket_path(folder, program) as path:
             reader, writer = await asyncio.open_unix_connection(path, limit=LINE_MAX)
     except OSError:
         raise _Absent(is_alive=False) from None
@@ -208,7 +208,7 @@ async def _begin(folder: Path, program: str, verb: str, run_id: str, contract: C
     try:
         said = {"protocol": PROTOCOL, verb: run_id, "contract": msgspec.to_builtins(contract)}
         writer.write(msgspec.json.encode(said) + b"\n")
-        reply = _decode(await reader.readline())
+        reply = decode_line(await reader.readline())
         if "ready" not in reply:
             raise _Absent(is_alive="absent" in reply)
         is_ready = True
@@ -221,7 +221,8 @@ async def _begin(folder: Path, program: str, verb: str, run_id: str, contract: C
             writer.close()
 
 
-def _decode(line: bytes) -> Reply:
+def decode_line(line: bytes) -> Reply:
+    """One line of such a talk."""
     return msgspec.json.decode(line, type=dict[str, Any])
 
 
@@ -237,7 +238,7 @@ def _take_reply(reply: Reply) -> Outcome:
 
 
 @contextlib.contextmanager
-def _socket_path(folder: Path, name: str) -> Iterator[str]:
+def socket_path(folder: Path, name: str) -> Iterator[str]:
     """The address of a program's socket: through the folder, since the real path may be too long for one."""
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -245,104 +246,3 @@ def _socket_path(folder: Path, name: str) -> Iterator[str]:
         yield through if Path(f"/proc/self/fd/{fd}").exists() else str(folder / name)
     finally:
         os.close(fd)
-
-
-class CallerSocket:
-    """Lets the holder of the journal reach a program's functions, also from another process."""
-
-    def __init__(self, home: Path, name: str, program: CallingProgram) -> None:
-        self._folder, self.name, self._program = home / FOLDER, name, program
-        self._server: asyncio.AbstractServer | None = None
-        self._talking: set[asyncio.Task[Any]] = set()
-        self._marked: set[str] = set()
-
-    async def open(self) -> None:
-        """Begin to listen."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        await self._sweep()
-        before = os.umask(0o177)
-        try:
-            with _socket_path(self._folder, self.name) as path:
-                self._server = await asyncio.start_unix_server(self._serve, path, limit=LINE_MAX)
-        finally:
-            os.umask(before)
-        PRESENT[self.name] = self._program
-
-    async def _sweep(self) -> None:
-        """Take away the sockets of programs that are gone; marks of runs stay: they say who may have made a call."""
-        for entry in os.scandir(self._folder):
-            if "~" in entry.name:
-                continue
-            try:
-                with _socket_path(self._folder, entry.name) as path:
-                    _, writer = await asyncio.open_unix_connection(path)
-                writer.close()
-            except OSError:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(entry.path)
-
-    def drop_marks(self, is_over: Callable[[str], bool]) -> None:
-        """Take away what programs that died have left about runs that are over."""
-        for name in os.listdir(self._folder):
-            run_id, _, program = name.rpartition("~")
-            if run_id and program != self.name and is_over(run_id):
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(self._folder / name)
-
-    def mark(self, run_id: str) -> None:
-        """Say that this program, too, waits for a run that another one began."""
-        self._marked.add(run_id)
-        with contextlib.suppress(FileExistsError):
-            os.symlink(self.name, self._folder / f"{run_id}~{self.name}")
-
-    def unmark(self, run_id: str) -> None:
-        """This program has not made that run's call, and does not wait for it any more; or all is over."""
-        if run_id in self._marked:
-            self._marked.discard(run_id)
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._folder / f"{run_id}~{self.name}")
-
-    async def close(self) -> None:
-        """Stop listening."""
-        PRESENT.pop(self.name, None)
-        if self._server is not None:
-            self._server.close()
-            self._server = None
-        for task in self._talking:
-            task.cancel()
-        if self._talking:
-            await asyncio.wait(self._talking)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._folder / self.name)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task: Any = asyncio.current_task()
-        self._talking.add(task)
-        try:
-            line = await reader.readline()
-            if line:
-                await self._attend(_decode(line), reader, writer)
-        except (OSError, ValueError, KeyError, TypeError, asyncio.CancelledError):
-            return  # whoever talks nonsense or goes away loses its connection, nothing else
-        finally:
-            self._talking.discard(task)
-            writer.close()
-
-    async def _attend(self, said: Reply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        contract = msgspec.convert(said["contract"], Contract)
-        is_call = "call" in said
-        run_id = str(said["call"] if is_call else said["probe"])
-        is_known = said.get("protocol") == PROTOCOL
-        accept = self._program.accept if is_call else self._program.recall
-        outcome = accept(run_id, contract) if is_known else None
-        await _say(writer, {"ready": PROTOCOL} if outcome is not None else {"absent": PROTOCOL})
-        if outcome is None or "go" not in _decode(await reader.readline()):
-            return
-        if is_call:
-            self._program.go(run_id, contract)
-        await _say(writer, await asyncio.shield(outcome))
-
-
-async def _say(writer: asyncio.StreamWriter, said: Reply) -> None:
-    writer.write(msgspec.json.encode(said) + b"\n")
-    await writer.drain()

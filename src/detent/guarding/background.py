@@ -10,52 +10,32 @@ import asyncio
 import contextlib
 import logging
 import os
-import re
 import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from detent.core.contract import Contract
-from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.core.value import digest
-from detent.effects.caller_process import CALLER_MARK, GONE, CallerSocket, CallPlace, Reply
-from detent.errors import DetentError, JournalError, Refused
+from detent.effects.caller_process import Reply
+from detent.effects.caller_socket import CallerSocket
+from detent.errors import JournalError, Refused
+from detent.guarding.call_desk import CallDesk, CallOrder, JournalDesk
 from detent.guarding.mailbox import CallBroken, CallMailbox, CallSettled, call_in_loop, find_running_loop, settle_reply
 from detent.home import open as open_home
 from detent.host.embedded.shared import SharedHost
-from detent.host.reading import Query
-from detent.host.run_id import new_run_id
 
+OpenDesk = Callable[["LocalProgram"], AbstractAsyncContextManager[tuple[CallDesk, SharedHost | None]]]
 REMEMBERED = 10_000  # runs whose calls are kept for a holder that asks later
 OFFERS_MAX = 3  # how often an approved call is offered to this process before it is told that it cannot be reached
 T = TypeVar("T")
 log = logging.getLogger("detent.guard")
-
-
-class CallOrder(NamedTuple):
-    """A call to be made: of which tool, with what, and who asks for it."""
-
-    machine: Machine
-    input: dict[str, Any]
-    settle_s: float
-    session: str
-    call_id: str
-    by: str
-    is_deed: bool
-    is_blocking: bool
-    run_id: str = ""  # of a call that was begun before
-
-    @property
-    def tool(self) -> str:
-        """The name of the tool."""
-        return self.machine.title
 
 
 class LocalProgram:
@@ -115,11 +95,10 @@ class LocalProgram:
 
 
 class Background:
-    """A host and the calls that it is asked for, for all guarded functions of one home in this process."""
+    """A desk and the calls that it is asked for, for all guarded functions of one home in this process."""
 
-    def __init__(self, home: Path, policy: Any) -> None:
-        self._home = home
-        self._open: Callable[[], Any] = partial(open_home, home, policy=policy)
+    def __init__(self, open_desk: OpenDesk) -> None:
+        self._open = open_desk
         self._stop: asyncio.Event | None = None
         self._thread: threading.Thread | None = None
         self._begun: set[asyncio.Task[None]] = set()  # an event loop keeps no task alive by itself
@@ -152,35 +131,22 @@ class Background:
         """Serve calls in the event loop that is running."""
         self.loop = asyncio.get_running_loop()
         self.program = LocalProgram(self.loop)
-        async with self._open() as host:
-            self.host: SharedHost = host
-            self.socket = CallerSocket(self._home, secrets.token_hex(8), self.program)
-            await self.socket.open()
-            try:
-                if host.is_holder:
-                    await self._take_up_own()
-                yield
-            finally:
-                await self.socket.close()
+        async with self._open(self.program) as (desk, host):
+            self.desk, self._host = desk, host
+            yield
 
-    async def _take_up_own(self) -> None:
-        """What a program that died has left at work: people are asked about it now, and not when it is wanted next."""
-        if not self.host.reader.has_runs():
-            return
-        self.socket.drop_marks(self._is_over)
-        for summary in self.host.reader.list(Query(status=(Status.RUNNING,), limit=1000)).runs:
-            if summary.source.startswith(CALLER_MARK):
-                with contextlib.suppress(DetentError):
-                    await self.host.recover(summary.run_id)
-
-    def _is_over(self, run_id: str) -> bool:
-        summary = self.host.reader.summary(run_id)
-        return summary is not None and summary.status.is_terminal
+    @property
+    def host(self) -> SharedHost:
+        """The host whose journal it is, where that is on this machine."""
+        if self._host is None:
+            raise Refused("this guard knows the journal by a server's address only; ask that server")
+        return self._host
 
     def close(self, grace_s: float | None = None) -> None:
         """Let go of the journal; calls that are under way finish first, or have so many seconds for it."""
         if self._thread is not None and self._stop is not None and self._thread.is_alive():
-            self.host.grace_s = grace_s
+            if self._host is not None:
+                self._host.grace_s = grace_s
             with contextlib.suppress(RuntimeError):
                 self.loop.call_soon_threadsafe(self._stop.set)
             self._thread.join()
@@ -209,83 +175,42 @@ class Background:
 
     async def _stay(self, order: CallOrder, pending: CallMailbox) -> None:
         try:
-            run_id = order.run_id or self._find_run_id(order)
+            run_id = await self.desk.find_run_id(order)
             self.program.attend(run_id, pending)
             try:
-                run = await self._drive(run_id, order)
+                await self.desk.begin(run_id, order)
+                run = await self._await_end(run_id, order.is_blocking)
             finally:
                 self.program.leave(run_id, pending)
                 if not self.program.has_made(run_id):
-                    self.socket.unmark(run_id)
+                    await self.desk.leave(run_id)
             if run.ended is not None:
-                self.socket.unmark(run_id)
+                await self.desk.leave(run_id)
             pending.post(CallSettled(run))
         except BaseException as error:
             pending.post(CallBroken(error))
             if not isinstance(error, Exception):
                 raise
 
-    def _find_run_id(self, order: CallOrder) -> str:
-        """The run of a call: the one that has it under way in this session, else a new one."""
-        slug = re.sub(r"[^A-Za-z0-9_.]", "-", order.tool)[:40]
-        if order.call_id:
-            return f"{slug}-{digest([order.session, order.tool, order.call_id])[:16]}"
-        if not order.is_deed:
-            return new_run_id()
-        stem = f"{slug}-{digest([order.session, order.tool, order.input['args']])[:16]}-"
-        found = self.host.reader.find_all(stem) if self.host.reader.has_runs() else ()
-        numbers = [int(one.run_id.removeprefix(stem)) for one in found if one.run_id.removeprefix(stem).isdigit()]
-        if not numbers:
-            return f"{stem}1"
-        last = max(numbers)
-        summary = self.host.reader.summary(f"{stem}{last}")
-        is_over = summary is not None and summary.status.is_terminal
-        return f"{stem}{last + 1}" if is_over else f"{stem}{last}"
-
-    async def _drive(self, run_id: str, order: CallOrder) -> Run:
-        """Begin or join a run and stay with it until it has ended, or waits and the caller does not want to."""
-        host = self.host
-        is_fresh = not (order.run_id or order.call_id or order.is_deed)  # nobody else can have that id
-        known = None if is_fresh or not host.reader.has_runs() else host.reader.summary(run_id)
-        if known is None and order.run_id:
-            raise Refused(f"there is no call {order.run_id} to go on with")
-        if known is None:
-            place = CallPlace(order.tool, run_id, self.socket.name, order.settle_s)
-            run = await host.start(order.machine, order.input, run_id=run_id, by=order.by, session=order.session,
-                                   source=place.encode())  # fmt: skip
-        else:
-            self.socket.mark(run_id)
-            run = await self._join(run_id)
-        if not order.run_id and run.context.get("args") != order.input["args"]:
-            raise Refused(f"call `{order.call_id}` of `{order.tool}` was made with other arguments before")
-        return await self._await_end(run_id, order.is_blocking)
-
-    async def _join(self, run_id: str) -> Run:
-        run = await self.host.show(run_id)
-        if run.ended is Status.FAILED and run.error is not None and run.error.type == GONE:
-            return await self.host.retry(run_id, id=f"again {run.seq}")
-        if run.ended is None:
-            await self.host.recover(run_id)
-        return run
-
     async def _await_end(self, run_id: str, is_blocking: bool) -> Run:
-        host, offers = self.host, 0
+        """Stay with a run until it has ended, or waits and the caller does not want to."""
+        desk, offers = self.desk, 0
         while True:
-            run = await host.settled(run_id)
+            run = await desk.settled(run_id)
             if run.ended is not None:
                 return run
             if waiting := _find_awaiting(run):
                 offers += 1
                 if offers > OFFERS_MAX:
                     raise JournalError(f"the process that holds the journal cannot reach this one; see run {run_id}")
-                await host.probe(run_id, waiting)
+                await desk.probe(run_id, waiting)
             elif await self._clear_doubt(run):
                 continue
             elif not is_blocking:
                 return run
             else:
                 _announce(run)
-                await self._await_move(run)
+                await desk.await_move(run)
 
     async def _clear_doubt(self, run: Run) -> bool:
         """Whether the call in doubt was made here, and what came of it could be told."""
@@ -293,14 +218,26 @@ class Background:
             outcome = self.program.recall(run.id, contract)
             if outcome is not None and contract.question is not None and contract.question.reason == "outcome_unknown":
                 reply = await asyncio.shield(outcome)
-                if "unknown" not in reply and await self.host.probe(run.id, contract.id):
+                if "unknown" not in reply and await self.desk.probe(run.id, contract.id):
                     return True
         return False
 
-    async def _await_move(self, run: Run) -> None:
-        async for entry in self.host.watch(run.id, run.seq):
-            if entry.seq > run.seq:
-                return
+
+@contextlib.asynccontextmanager
+async def open_journal_desk(
+    home: Path, policy: Any, program: LocalProgram
+) -> AsyncIterator[tuple[CallDesk, SharedHost | None]]:
+    """A desk with the journal of a home, which this process or another one holds."""
+    async with open_home(home, policy=policy) as host:
+        socket = CallerSocket(home, secrets.token_hex(8), program)
+        await socket.open()
+        try:
+            desk = JournalDesk(host, socket)
+            if host.is_holder:
+                await desk.take_up_own()
+            yield desk, host
+        finally:
+            await socket.close()
 
 
 def _find_awaiting(run: Run) -> str:

@@ -8,19 +8,21 @@ import threading
 import weakref
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from pathlib import Path
+from functools import partial
 from typing import Any, Literal, ParamSpec, Self, TypeVar, cast
 
+from detent.core.call_budget import CallBudget, parse_budget
 from detent.core.check import is_effect_name
 from detent.core.effect_type import Kind, Scope
 from detent.core.identity import By
 from detent.errors import CallNotDone, DefinitionError, Refused
 from detent.guarding.agent_call import AgentTool, read_arguments, write_reply
-from detent.guarding.background import Background
+from detent.guarding.background import Background, OpenDesk, open_journal_desk
 from detent.guarding.call_permission import ACTING, WAIT_S, CallPermission
 from detent.guarding.guarded_function import CallOptions, GuardedFunction, Ticket, WaitingMode
 from detent.guarding.tool_machine import Repeat, ToolTerms
 from detent.home import resolve_home
+from detent.kit.people import TOKEN_VARIABLE
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,8 +34,8 @@ _MARK = "__detent_tool__"
 class FunctionGuard:
     """Puts functions under contracts: `detent.guard()` makes one, and `@guard.tool("bank.pay")` guards a function."""
 
-    def __init__(self, home: Path, policy: Any, options: CallOptions) -> None:
-        self._home, self._policy, self._options = home, policy, options
+    def __init__(self, open_desk: OpenDesk, options: CallOptions) -> None:
+        self._open_desk, self._options = open_desk, options
         self._background: Background | None = None
         self._lock = threading.Lock()
         self.tools: dict[str, GuardedFunction] = {}
@@ -49,7 +51,7 @@ class FunctionGuard:
         """The journal's side in this process, begun when it is first wanted; a forked process has one of its own."""
         with self._lock:
             if self._background is None or self._background.pid != os.getpid():
-                background = Background(self._home, self._policy)
+                background = Background(self._open_desk)
                 background.open_in_thread()
                 self._background = background
                 _OPEN.add(self)
@@ -68,7 +70,7 @@ class FunctionGuard:
         Without it the journal has a thread of its own, and each message of a call passes between the two. In such a
         program functions that are not async are called from other threads.
         """
-        background = Background(self._home, self._policy)
+        background = Background(self._open_desk)
         async with background.open_in_loop():
             with self._lock:
                 self._background = background
@@ -101,6 +103,7 @@ class FunctionGuard:
         settle_s: float = SETTLE_S,
         harmless: tuple[type[BaseException], ...] = (),
         leave_out: tuple[str, ...] = (),
+        budget: Mapping[str, Any] | CallBudget | None = None,
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
         """FunctionGuard a function: each of its calls becomes a run, with policy, approval, once-only and audit.
 
@@ -120,6 +123,8 @@ class FunctionGuard:
             settle_s: How long a request may still be in flight after the program that made it has died.
             harmless: Exceptions that mean that nothing happened. After any other, an irreversible call is in doubt.
             leave_out: Parameters that are no part of the call: a connection, a context. They must be given again.
+            budget: How much may be done in a time, over all programs of the home:
+                `{"calls": 20, "per": "1d", "total": {"amount": 1000}}`. A call beyond it raises `CallNotDone`.
 
         Returns:
             A decorator. The guarded function has the same signature, and is async if the function is.
@@ -128,8 +133,9 @@ class FunctionGuard:
         if effect not in ("pure", "idempotent", "irreversible"):
             raise DefinitionError(f"effect `{effect}` is not one of pure, idempotent, irreversible", f"tool `{name}`")
         is_asked = bool(ask) if ask is not None else effect == "irreversible"
+        limit = budget if budget is None or isinstance(budget, CallBudget) else parse_budget(budget)
         terms = ToolTerms(name, effect, is_asked, key is not None, repeat, scope, tuple(approvers), quorum, expires_s,
-                          timeout_s)  # fmt: skip
+                          timeout_s, limit)  # fmt: skip
         text = None if isinstance(ask, bool) else ask
 
         def guard_function(function: Callable[P, R]) -> Callable[P, R]:
@@ -166,13 +172,13 @@ class FunctionGuard:
 
     def answer(self, asked: CallNotDone, answer: Mapping[str, Any], *, by: str = "") -> None:
         """Answer what a call waits for, as `detent answer` does: `guard.answer(asked, {"approved": True})`."""
-        host = self.background.host
-        self.background.submit(host.answer(asked.run_id, asked.contract_id, answer, by=by)).result()
+        desk = self.background.desk
+        self.background.submit(desk.answer(asked.run_id, asked.contract_id, answer, by)).result()
 
     async def answer_async(self, asked: CallNotDone, answer: Mapping[str, Any], *, by: By = "") -> None:
         """The same in an event loop."""
         background = self.background
-        await background.run(background.host.answer(asked.run_id, asked.contract_id, answer, by=by))
+        await background.run(background.desk.answer(asked.run_id, asked.contract_id, answer, by))
 
     def describe_tools(self, style: Literal["openai", "anthropic"]) -> list[dict[str, Any]]:
         """All guarded functions as the `tools` of a request to a model's API."""
@@ -272,6 +278,7 @@ def guard(
     waiting: WaitingMode = "block",
     session: str = "",
     by: str = "",
+    token: str = "",
 ) -> FunctionGuard:
     """Put the functions of your own program under contracts: `guard = detent.guard()`, then `@guard.tool("bank.pay")`.
 
@@ -280,17 +287,29 @@ def guard(
     asked.
 
     Args:
-        home: The folder of the journal, as for `detent.open`.
+        home: The folder of the journal, as for `detent.open`; or the address of a running `detent serve`, such as
+            `http://127.0.0.1:8484`. The functions run here all the same.
         policy: A `Policy` or a policy file, as for `detent.open`.
         waiting: What a call does while a person is asked: `block`, `raise` (`Waiting`; make the call again later), or
             `ticket` (it returns a `Ticket`).
         session: Groups calls. The same call in the same session joins the one that is still open.
         by: Who makes the calls, for the journal; by default the user.
+        token: What a server wants to see: a person's token, or the server's own; by default `$DETENT_TOKEN`.
 
     Returns:
         A guard. The journal is opened when the first call is made.
     """
-    return FunctionGuard(resolve_home(home).absolute(), policy, CallOptions(_check_mode(waiting), session, "", by))
+    options = CallOptions(_check_mode(waiting), session, "", by)
+    if isinstance(home, str) and home.startswith(("http://", "https://")):
+        if policy is not None:
+            raise Refused("the policy is the server's: leave `policy` out")
+        from detent.guarding.server_desk import open_server_desk
+
+        said = token or os.environ.get(TOKEN_VARIABLE, "")
+        return FunctionGuard(partial(open_server_desk, home.rstrip("/"), said), options)
+    if token:
+        raise Refused("`token` is for a server's address; in a home of this machine DETENT_TOKEN says who you are")
+    return FunctionGuard(partial(open_journal_desk, resolve_home(home).absolute(), policy), options)
 
 
 def find_tool(function: Callable[..., Any]) -> GuardedFunction:

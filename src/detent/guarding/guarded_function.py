@@ -16,7 +16,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import plain
 from detent.errors import AlreadyDone, CallNotDone, InDoubt, Refused, Rejected, Waiting
-from detent.guarding.background import CallOrder
+from detent.guarding.call_desk import CallOrder
 from detent.guarding.function_schema import FunctionSchema, to_json
 from detent.guarding.mailbox import (
     CallSettled,
@@ -141,9 +141,8 @@ class GuardedFunction:
             if key is None or key == "":
                 raise Refused(f"the key of `{self.name}` is empty for this call")
             told["key"] = key if isinstance(key, str) else to_json(key)
-        is_deed, is_blocking = self.terms.kind == "irreversible", options.waiting == "block"
-        return CallOrder(self.machine, told, self._settle_s, options.session, options.call_id, options.by, is_deed,
-                         is_blocking, options.run_id)  # fmt: skip
+        return CallOrder(self.terms, self.machine, told, self._settle_s, options.session, options.call_id, options.by,
+                         options.waiting == "block", options.run_id)  # fmt: skip
 
     def _write_question(self, given: dict[str, Any], args: dict[str, Any]) -> str:
         if callable(self._ask):

@@ -1,8 +1,11 @@
 """The machine of a guarded function: one call under one contract, and nothing else."""
 
 import re
-from typing import Literal, NamedTuple
+from typing import Literal
 
+import msgspec
+
+from detent.core.call_budget import CallBudget
 from detent.core.effect_type import Kind, Scope
 from detent.core.machine import Action, Machine, table
 from detent.core.question import Question
@@ -10,7 +13,7 @@ from detent.core.question import Question
 Repeat = Literal["refuse", "reuse", "ask", "allow"]
 
 
-class ToolTerms(NamedTuple):
+class ToolTerms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What is agreed about a tool's calls: what they do to the world, who is asked, and when two are the same."""
 
     name: str
@@ -23,6 +26,7 @@ class ToolTerms(NamedTuple):
     quorum: int = 1
     expires_s: float = 0.0
     timeout_s: float = 0.0
+    budget: CallBudget | None = None
 
 
 def build_tool_machine(terms: ToolTerms) -> Machine:

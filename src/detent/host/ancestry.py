@@ -15,7 +15,7 @@ import json
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from detent.host.reading import JournalHolder
@@ -27,7 +27,11 @@ MARK = b"DETENT_CALL="
 PROGRAM = "detent"  # how the commands of detent name themselves in a lock
 TABLES = (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6))  # of /proc/net
 PEER = struct.Struct("3i")
+PEOPLE_MAX = 1024  # connections of people that are remembered
 WORLD = ("pid", "user")  # the namespaces in which a process must be to be one of ours: root's sandboxes have the first
+
+
+_of_people: dict[tuple[tuple[str, int], tuple[str, int], str], None] = {}  # by both ends and the kernel's own number
 
 
 class Peer(NamedTuple):
@@ -86,43 +90,57 @@ def peer_of_connection(client: tuple[str, int], server: tuple[str, int]) -> tupl
 
     One whose processes cannot be seen (another user's, another container's) is told with its user alone.
     """
-    for name, family in TABLES:
-        for inode, uid in _connections(name, family, client, server):
-            return tuple(Peer(pid, uid) for pid in _owners(inode)) or (Peer(0, uid),)
-    return ()
+    found = _find_connection(client, server)
+    return () if found is None else _find_peers(*found)
 
 
 def user_of_connection(client: tuple[str, int], server: tuple[str, int]) -> int:
     """The user of the client's end of a TCP connection on this machine; -1 where that is not shown."""
-    for name, family in TABLES:
-        for _, uid in _connections(name, family, client, server):
-            return uid
-    return -1
+    found = _find_connection(client, server)
+    return -1 if found is None else found[1]
 
 
 def origin_of_connection(client: tuple[str, int], server: tuple[str, int]) -> Origin:
-    """Whether something that a step has started holds the other end of a TCP connection on this machine."""
-    peers = peer_of_connection(client, server)
+    """Whether something that a step has started holds the other end of a TCP connection on this machine.
+
+    Who holds it is looked up in all open files of all processes. A person's connection is looked up once: nobody else
+    gets hold of it but by that person's program giving it away.
+    """
+    found = _find_connection(client, server)
+    if found is None:
+        return "unknown"
+    if (client, server, found[0]) in _of_people:
+        return "person"
+    origin = _judge_peers(_find_peers(*found))
+    if origin == "person":
+        while len(_of_people) >= PEOPLE_MAX:
+            del _of_people[next(iter(_of_people))]
+        _of_people[client, server, found[0]] = None
+    return origin
+
+
+def _judge_peers(peers: Sequence[Peer]) -> Origin:
     found = [origin_of(peer.pid) if peer.pid else "unknown" for peer in peers]
     if "step" in found:
         return "step"
-    if "unknown" not in found and found:
+    if "unknown" not in found:
         return "person"
-    return "person" if peers and all(peer.uid not in (os.getuid(), -1) for peer in peers) else "unknown"
+    return "person" if all(peer.uid not in (os.getuid(), -1) for peer in peers) else "unknown"
 
 
-def _connections(name: str, family: int, client: tuple[str, int], server: tuple[str, int]) -> Iterator[tuple[str, int]]:
+def _find_connection(client: tuple[str, int], server: tuple[str, int]) -> tuple[str, int] | None:
     """The inode and the user of the client's end of a connection, as the kernel lists it."""
-    try:
-        wanted = _address(client, family), _address(server, family)
-    except ValueError:
-        return
-    with contextlib.suppress(OSError), open(f"/proc/net/{name}", encoding="ascii") as file:
-        next(file, None)
-        for line in file:
-            parts = line.split()
-            if (parts[1], parts[2]) == wanted:
-                yield parts[9], int(parts[7])
+    for name, family in TABLES:
+        try:
+            wanted = f" {_address(client, family)} {_address(server, family)} "
+        except ValueError:
+            continue
+        with contextlib.suppress(OSError), open(f"/proc/net/{name}", encoding="ascii") as file:
+            for line in file:
+                if wanted in line:
+                    parts = line.split()
+                    return parts[9], int(parts[7])
+    return None
 
 
 def _address(end: tuple[str, int], family: int) -> str:
@@ -141,15 +159,22 @@ def _address(end: tuple[str, int], family: int) -> str:
     return "".join(f"{word:08X}" for word in words) + f":{end[1]:04X}"
 
 
-def _owners(inode: str) -> Iterator[int]:
+def _find_peers(inode: str, uid: int) -> tuple[Peer, ...]:
+    """Who has a socket open. Thousands of files are looked at, so that each may cost little."""
     wanted = f"socket:[{inode}]"
-    for pid in filter(str.isdecimal, os.listdir("/proc")):
-        with contextlib.suppress(OSError):
-            for name in os.listdir(f"/proc/{pid}/fd"):
-                with contextlib.suppress(OSError):
+    found = list[Peer]()
+    for pid in os.listdir("/proc"):
+        try:
+            for name in os.listdir(f"/proc/{pid}/fd") if pid.isdecimal() else ():
+                try:
                     if os.readlink(f"/proc/{pid}/fd/{name}") == wanted:
-                        yield int(pid)
+                        found.append(Peer(int(pid), uid))
                         break
+                except OSError:  # it was closed meanwhile
+                    continue
+        except OSError:  # the process has ended, or is another user's
+            continue
+    return tuple(found) or (Peer(0, uid),)
 
 
 def adopt_orphans() -> bool:
@@ -210,23 +235,34 @@ def _is_of_our_world(pid: int) -> bool:
 def _is_marked(pid: int) -> bool:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
-            return any(one.startswith(MARK) for one in file.read().split(b"\0"))
+            return b"\0" + MARK in b"\0" + file.read()
     except OSError:
         return False
 
 
 def _holds(pid: int) -> JournalHolder | None:
     """What a process says of itself in the lock of the journal it holds; None if it holds none."""
-    with contextlib.suppress(OSError):
-        for name in os.listdir(f"/proc/{pid}/fd"):
-            with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-                place = os.readlink(f"/proc/{pid}/fd/{name}")
-                if not place.endswith("/lock"):
-                    continue
-                with open(f"/proc/{pid}/fdinfo/{name}", encoding="ascii") as file:
-                    if "FLOCK" not in file.read():
-                        continue
-                with open(f"/proc/{pid}/fd/{name}", encoding="utf-8") as file:
-                    said = json.load(file)
-                return JournalHolder(int(said["pid"]), str(said.get("command") or ""), float(said.get("since") or 0))
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return None
+    for name in names:
+        try:
+            if os.readlink(f"/proc/{pid}/fd/{name}").endswith("/lock") and (held := _read_lock(pid, name)):
+                return held
+        except OSError:  # it was closed meanwhile
+            continue
     return None
+
+
+def _read_lock(pid: int, name: str) -> JournalHolder | None:
+    """What stands in a file that a process has open, if it has locked it."""
+    try:
+        with open(f"/proc/{pid}/fdinfo/{name}", encoding="ascii") as file:
+            if "FLOCK" not in file.read():
+                return None
+        with open(f"/proc/{pid}/fd/{name}", encoding="utf-8") as file:
+            said = json.load(file)
+        return JournalHolder(int(said["pid"]), str(said.get("command") or ""), float(said.get("since") or 0))
+    except (ValueError, TypeError, KeyError):  # another program's lock
+        return None

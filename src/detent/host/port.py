@@ -197,6 +197,8 @@ class EntryStream(News, Protocol):
 class Reader(Protocol):
     """Reads runs; an unknown run raises `Unknown`, a damaged one `JournalError`."""
 
+    has_workers: bool  # whether calls are made by workers, who may lack something or not be there
+
     def close(self) -> None:
         """Let go; whoever follows comes to an end."""
 
@@ -235,6 +237,9 @@ class Reader(Protocol):
 
     def project(self, run_id: str, projection: type[P]) -> P:
         """What a projection makes of a run; what it has taken before it does not take again."""
+
+    def project_part(self, run_id: str, projection: type[P], seconds: float | None) -> tuple[P, int]:
+        """What a projection makes of a run in a time (None: in any), and up to which event; the next goes on there."""
 
     def deeds(self, run_id: str, after: int = 0) -> Sequence[Deed]:
         """What a run did to the outside world after one of its events."""

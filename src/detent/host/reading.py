@@ -288,12 +288,17 @@ class JournalHolder(NamedTuple):
     since: float = 0.0
 
 
+# What is missing: anybody at all, somebody who takes local calls, an effect, newer rules, the place of a run's files.
+Lack = Literal["worker", "local", "effect", "rules", "place"]
+
+
 class Unserved(NamedTuple):
     """A call that nobody at work can make, and why."""
 
     run_id: str
     contract_id: str
     problem: str
+    lack: Lack = "worker"
 
 
 class Checkup(NamedTuple):

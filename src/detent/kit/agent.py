@@ -13,7 +13,7 @@ import functools
 import importlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -34,6 +34,7 @@ PARTS = (
     "routes",
     "words",
     "errors",
+    "documents",
 )  # named by `module:name`
 BUILT_IN = ("notebook", "coding", "assistant")
 
@@ -44,6 +45,13 @@ class Surroundings(NamedTuple):
     home: Path
     closing: AsyncExitStack  # what is put here is closed with the host
     reader: "Reader | None" = None
+
+
+class RunDocument(NamedTuple):
+    """Something that a run has made, in a form that other programs read."""
+
+    mime: str
+    write: "Callable[[Reader, str], str]"  # (reader, run id) -> its text
 
 
 class Agent(NamedTuple):
@@ -62,6 +70,7 @@ class Agent(NamedTuple):
     words: str = ""  # Chinese sentences, by the English ones
     is_local: bool = False  # its effects work on what one machine has: kernels, copies of a project, its own files
     errors: str = ""  # the same of what it raises: `{}` for each value in English, `{0}`, `{1}` in Chinese
+    documents: str = ""  # what a run has made, for other programs to read: `RunDocument` by its name
 
     def load(self, part: str) -> Any:
         """Import one of the parts; None when the agent has none of that kind."""

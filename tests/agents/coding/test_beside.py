@@ -1,5 +1,6 @@
 """Tasks marked [P] are worked on at once, each in its own copy, and merged in order; what does not fit is told."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -19,21 +20,21 @@ PLAN = """\
 - [ ] T-003 (P1) Three
   - Depends: T-001, T-002
 """
-# Each waits until the other has begun: they only end if they run at once.
+# Each waits until the other has begun: a pipe can only be opened by both ends at once.
 MEET = """
 def meet():
-    Path({folder!r}, task).touch()
-    until = time.time() + 30
-    while len(list(Path({folder!r}).glob("T-*"))) < 2 and time.time() < until: time.sleep(0.01)
-    assert len(list(Path({folder!r}).glob("T-*"))) >= 2
+    import signal
+    signal.alarm(30)
+    open({pipe!r}, "w" if task == "T-001" else "r").close()
+    signal.alarm(0)
 """
 
 
 def prepare(tmp_path: Path, script: str) -> tuple[Path, list[str], Path]:
-    root, meeting, file = project(tmp_path), tmp_path / "meeting", tmp_path / "plan.md"
-    meeting.mkdir()
+    root, pipe, file = project(tmp_path), tmp_path / "pipe", tmp_path / "plan.md"
+    os.mkfifo(pipe)
     file.write_text(PLAN)
-    return root, worker(tmp_path, MEET.format(folder=str(meeting)) + script), file
+    return root, worker(tmp_path, MEET.format(pipe=str(pipe)) + script), file
 
 
 async def test_they_run_at_once_and_are_merged_checked_alone_and_together(tmp_path: Path) -> None:

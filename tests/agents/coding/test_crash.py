@@ -180,6 +180,22 @@ def test_a_rollback_that_is_killed_still_brings_everything_back(seed: int, tmp_p
     case.check(told, is_rolled_back=True)
 
 
+def test_in_place_what_steers_git_is_put_back_after_a_kill_as_well(tmp_path: Path) -> None:
+    case = SmallCase(tmp_path / "case", is_mending=True)
+    config, hooks = case.root / ".git" / "config", case.root / ".git" / "hooks"
+    git(case.root, "commit", "-qm", "first")
+    was = config.read_bytes(), sorted(hooks.iterdir())
+    deed = "git config core.fsmonitor evil; git tag evil; echo evil > .git/hooks/post-checkout;"
+    good = GOOD.replace("\n", "\\n")
+    case.make_mortal("worker", deed, SMALL_WORKER.format(folder=case.folder, is_mending=True, good=good))
+    workspace = msgspec.structs.replace(case.settings.workspace, use="in_place")
+    case.settings = msgspec.structs.replace(case.settings, workspace=workspace)
+    told = case.run([{"worker": 1}])
+    assert (config.read_bytes(), sorted(hooks.iterdir())) == was
+    assert git(case.root, "tag") == ""
+    assert any("they were put back" in note["text"] for note in told["context"]["log"])
+
+
 # A job as cheap as can be: wrong at first, mended by a repair; or never mended, blocked and rolled back.
 SMALL_WORKER = """\
 echo "$DETENT_ATTEMPT" >> '{folder}/calls'
@@ -203,13 +219,13 @@ class SmallCase(Case):
         good = GOOD.replace("\n", "\\n")
         body = SMALL_WORKER.format(folder=folder, is_mending=is_mending, good=good)
         half = f"echo $DETENT_ATTEMPT >> '{self.calls}'; echo half > calc.py; rm -f link;"
-        command = self._mortal("worker", half, body)
-        step = {"name": "tests", "run": self._mortal("check", "", "grep -q 'a + b' calc.py"), "baseline": "strict"}
+        command = self.make_mortal("worker", half, body)
+        step = {"name": "tests", "run": self.make_mortal("check", "", "grep -q 'a + b' calc.py"), "baseline": "strict"}
         fix = {"attempts": 3 if is_mending else 0, "interruptions": 20}
         self.settings = configured(command, verify=[step], fix=fix, sandbox={"level": "off"})
         self.before, self.status = listing(self.root), git(self.root, "status", "--porcelain", "-z")
 
-    def _mortal(self, name: str, deed: str, body: str) -> list[str]:
+    def make_mortal(self, name: str, deed: str, body: str) -> list[str]:
         """A script that kills its life at the n-th call."""
         script = self.folder / f"{name}.sh"
         script.write_text(COUNTING.format(folder=self.folder, name=name, deed=deed, then=HANG) + body + "\n")
@@ -266,8 +282,8 @@ class BesideCase(SmallCase):
         (self.root / "calc.py").write_text(GOOD)
         plan = folder / "plan.md"
         plan.write_text("# P\n\n## Tasks\n\n- [ ] T-001 (P0) [P] One\n- [ ] T-002 (P0) [P] Two\n")
-        step = {"name": "tests", "run": self._mortal("check", "", "grep -q 'a + b' calc.py")}
-        command = self._mortal("worker", "echo half > half;", 'echo "$DETENT_TASK" > "made-$DETENT_TASK"')
+        step = {"name": "tests", "run": self.make_mortal("check", "", "grep -q 'a + b' calc.py")}
+        command = self.make_mortal("worker", "echo half > half;", 'echo "$DETENT_TASK" > "made-$DETENT_TASK"')
         self.settings = configured(command, plan, verify=[step], fix={"interruptions": 20}, sandbox={"level": "off"})
         self.before = listing(self.root)
 

@@ -3,10 +3,12 @@
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from detent.agents.coding.differential import TestDoubts
 from detent.agents.coding.evidence import Evidence
+from detent.agents.coding.settings import CheckStep
 from detent.effects.sandbox import find_problem
 from tests.agents.coding.test_dishonest import RIGHT, choose, make_project
 from tests.agents.coding.world import configured, git, office, project, worker
@@ -119,3 +121,30 @@ async def test_two_results_of_the_same_tree_are_told(tmp_path: Path) -> None:
     assert job.final is not None, job.blocked
     assert job.final.word == "checked"
     assert "flaky (same tree, two results): sometimes: sometimes" in job.final.notes
+
+
+@needs_sandbox
+@pytest.mark.parametrize(("code", "word"), [("import sys; sys.exit('a.py:1: old')", "verified"), ("1 / 0", "checked")])
+async def test_what_a_linter_said_before_takes_the_word_only_if_it_does_not_name_it(
+    tmp_path: Path, code: str, word: str
+) -> None:
+    chosen = choose(tmp_path, "calc.write_text(RIGHT)")
+    lint = CheckStep("lint", [sys.executable, "-c", code])
+    async with office(make_project(tmp_path)) as here:
+        await here.go(msgspec.structs.replace(chosen, verify=[lint, *chosen.verify], mutants=0))
+        job = await here.job()
+    assert job.final is not None, job.blocked
+    assert job.final.word == word
+
+
+@needs_sandbox
+async def test_a_project_that_is_not_installed_is_told_so_before_a_worker_is_paid(tmp_path: Path) -> None:
+    files = {"src/own/__init__.py": "", "tests/test_calc.py": "import own\n\n\ndef test_own():\n    assert own\n"}
+    root = make_project(tmp_path, {**files, "pyproject.toml": ""})
+    async with office(root) as here:
+        await here.go(choose(tmp_path, "calc.write_text(RIGHT)"))
+        job = await here.job()
+    assert job.blocked is not None
+    assert job.blocked.reason == "environment"
+    assert "`own` is not installed for this Python" in job.blocked.detail
+    assert not job.tasks or job.tasks["T-001"].attempts == 0

@@ -5,6 +5,7 @@ the user's tree and repository must be as they were unless the work was believed
 """
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def test_add():
 def test_sub():
     assert calc.sub(7, 4) == 3
 """
-PLAN = "# Mend\n\n## Tasks\n\n- [ ] T-001 (P0) Make add() add\n  - Mends: `test_add`\n"
+PLAN = "# Mend\n\n## Tasks\n\n- [ ] T-001 (P0) Make add() add\n  - Mends: `all`\n"
 HEAD = f"""\
 import subprocess
 SOURCE, RIGHT = {SOURCE!r}, {RIGHT!r}
@@ -49,13 +50,23 @@ QUICK = (
 CHOSEN = WORKERS if os.environ.get("DETENT_EXAMPLES") else {name: WORKERS[name] for name in QUICK}
 
 
-def make_project(folder: Path) -> Path:
+def split_script(script: str) -> tuple[dict[str, str], str]:
+    """The files of the project that a worker is let loose on, where it wants its own, and what the worker does."""
+    *parts, deeds = script.split("\n--\n") if script.startswith("-- ") else [script]
+    sections = parts[0].removeprefix("-- ").split("\n-- ") if parts else []
+    return {part.partition("\n")[0]: part.partition("\n")[2] + "\n" for part in sections}, deeds
+
+
+def make_project(folder: Path, files: Mapping[str, str] | None = None) -> Path:
     root = folder / "project"
     (root / "tests").mkdir(parents=True)
     (root / "calc.py").write_text(SOURCE)
     (root / "tests" / "test_calc.py").write_text(TESTS)
     (root / "pyproject.toml").write_text("[tool.pytest.ini_options]\npythonpath = ['.']\n")
     (root / ".gitignore").write_text("__pycache__/\n")
+    for name, text in (files or {}).items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
     git(root, "init", "-q", "-b", "main")
     git(root, "add", "-A")
     git(root, "commit", "-qm", "first")
@@ -95,13 +106,16 @@ def state_of(root: Path) -> tuple[object, ...]:
 @needs_sandbox
 @pytest.mark.parametrize("name", CHOSEN)
 async def test_a_dishonest_worker_is_not_believed(name: str, tmp_path: Path) -> None:
-    root = make_project(tmp_path)
+    files, script = split_script(WORKERS[name])
+    root = make_project(tmp_path, files)
     (root / "mine.txt").write_text("not committed")
     git(root, "status")
     before = state_of(root)
     async with office(root) as here:
-        run = await here.go(choose(tmp_path, WORKERS[name]))
+        run = await here.go(choose(tmp_path, script))
         job = await here.job()
+        assert job.baseline is not None
+        assert any(step.failing_ids for step in job.baseline.steps), job.baseline.steps
         assert run.state == "BLOCKED", (job.final, job.log[-3:])
         assert job.blocked is not None
         assert all(one.evidence is None or one.status != "DONE" for one in job.tasks.values())

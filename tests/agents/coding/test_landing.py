@@ -239,11 +239,10 @@ async def test_in_place_what_steers_git_is_put_back_and_told(tmp_path: Path) -> 
     before = steering()
     script = """
 import subprocess
-line = (
-    "git stash drop -q; git tag -d v1; git tag evil; git branch evil; git config core.fsmonitor evil; "
-    "echo '*' >> .git/info/exclude; echo x > .git/hooks/post-checkout; git pack-refs --all"
-)
-subprocess.run(line, shell=True, check=True, capture_output=True)
+for line in ("stash drop -q", "tag -d v1", "tag evil", "branch evil", "config core.fsmonitor evil", "pack-refs --all"):
+    subprocess.run(["git", *line.split()], check=True, capture_output=True)
+Path(".git/info/exclude").write_text("*")
+Path(".git/hooks/post-checkout").write_text("x")
 Path("calc.py").write_text(GOOD + "#")
 """
     async with office(root) as job:

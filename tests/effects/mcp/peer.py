@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Annotated, Any
 
-from mcp import MCPError
+from mcp import MCPError, UrlElicitationRequiredError
 from mcp.server.mcpserver import (
     AcceptedElicitation,
     Context,
@@ -19,6 +19,7 @@ from mcp.server.mcpserver import (
 from mcp.types import (
     CreateMessageRequest,
     CreateMessageRequestParams,
+    ElicitRequestURLParams,
     InputRequiredResult,
     SamplingMessage,
     TextContent,
@@ -132,6 +133,24 @@ def greet(person: Annotated[ElicitationResult[Name], Resolve(ask_name)]) -> str:
     if isinstance(person, AcceptedElicitation):
         return f"hello {person.data.name}, {person.data.age}"
     return "hello nobody"
+
+
+@server.tool()
+def withdraw(ctx: Context) -> str:
+    """Give money to whoever has logged in on the page."""
+    if not Path(os.environ["PEER_NOTES"]).with_name("opened").exists():
+        page = ElicitRequestURLParams(message="Log in first.", url="https://bank.example/login", elicitation_id="e1")
+        raise UrlElicitationRequiredError([page])
+    note("withdrawn")
+    return "withdrawn"
+
+
+@server.tool()
+async def pay_on_page(ctx: Context) -> str:
+    """Let somebody pay on a page."""
+    reply = await ctx.elicit_url("Pay there.", "https://bank.example/pay", "e2")
+    note(f"paid {reply.action}")
+    return reply.action
 
 
 @server.tool()

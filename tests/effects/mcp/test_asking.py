@@ -96,6 +96,25 @@ async def test_a_tool_that_was_told_no_keeps_its_key_whether_or_not_it_reports_a
         assert second.ended is Status.COMPLETED
 
 
+async def test_a_page_to_open_is_shown_and_the_call_goes_on_when_somebody_has_opened_it(tmp_path: Path) -> None:
+    async with stage(tmp_path, protocol="legacy") as at:
+        run = await at.asked("withdraw")
+        (contract,) = run.waiting
+        assert contract.question is not None
+        assert "https://bank.example/login" in contract.question.text
+        assert at.notes == ""
+        run = await at.said(run, data={}, by="kim")
+        assert run.waiting, "nobody had opened it"
+        (tmp_path / "opened").touch()
+        run = await at.said(run, approved=True, by="kim")
+        assert run.ended is Status.COMPLETED
+        run = await at.asked("pay_on_page")
+        assert "https://bank.example/pay" in str(run.waiting[0].question)
+        run = await at.said(run, approved=True, by="kim")
+        assert run.ended is Status.COMPLETED
+    assert at.notes == "withdrawn\npaid accept\n"
+
+
 async def test_a_no_to_a_question_with_its_own_state_needs_no_word_to_the_server(tmp_path: Path) -> None:
     async with stage(tmp_path) as at:
         run = await at.said(await at.asked("greet"), approved=False, by="kim")

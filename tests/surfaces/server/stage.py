@@ -188,6 +188,7 @@ async def stage(
     *,
     definitions: Sequence[str] = NAMES,
     token: str = "",
+    port: int = 0,
     **driving: Any,
 ) -> AsyncIterator[Stage]:
     """Serve the flows above from a folder."""
@@ -195,7 +196,7 @@ async def stage(
         (folder / "flows.py").write_text(FLOWS)
         (folder / "approval.yaml").write_text(APPROVAL)
     named = tuple(f"flows.py:{name}" for name in definitions)
-    plan = ServePlan(folder / ".detent", folder, port=0, token=token, definitions=named, user="kim")
+    plan = ServePlan(folder / ".detent", folder, port=port, token=token, definitions=named, user="kim")
     async with (
         Sources(plan.home, print) as sources,
         serving(plan, settings or ServerSettings(), builtin(), sources.find, **driving) as served,

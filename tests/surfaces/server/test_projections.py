@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from detent.core import Action, Contract, Machine, Question, Status, effect, table
 from detent.define.graph import picture
 from detent.host.embedded import EmbeddedHost
 from detent.surfaces.server.contract_lives import ContractLives
-from detent.surfaces.server.graph import graph, lay_out
+from detent.surfaces.server.graph import GraphQuery, graph, lay_out
 from detent.surfaces.server.waterfall import RunBars
 
 PAYING = Machine(
@@ -36,15 +38,16 @@ async def test_the_picture_of_now_is_that_of_the_latest_event(tmp_path: Path) ->
     async with EmbeddedHost(tmp_path, [pay]) as host:
         run = await host.start(PAYING, run_id="r")
         for round in range(4):
-            assert graph(host.reader, "r") == graph(host.reader, "r", (await host.show("r")).seq)
+            assert graph(host.reader, "r") == graph(host.reader, "r", GraphQuery((await host.show("r")).seq))
             await _pay(host, again=round > 0)
         run = await host.signal("r", "END")
-        assert graph(host.reader, "r") == graph(host.reader, "r", run.seq)
+        assert graph(host.reader, "r") == graph(host.reader, "r", GraphQuery(run.seq))
         assert [edge.visits for edge in graph(host.reader, "r").edges] == [4, 3, 1]
         for seq in range(1, run.seq + 1):  # any moment of the past, as if it were folded again
             was = host.reader.at("r", seq)
             folded = picture(was.machine, was.run, host.reader.entries("r", upto=seq))
-            assert graph(host.reader, "r", seq) == lay_out(was.machine, folded)
+            drawn = graph(host.reader, "r", GraphQuery(seq))
+            assert (drawn.upto, replace(drawn, upto=0)) == (seq, lay_out(was.machine, folded))
 
 
 async def test_bars_that_were_kept_are_those_of_the_events(tmp_path: Path) -> None:

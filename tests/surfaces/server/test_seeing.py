@@ -308,3 +308,68 @@ async def test_what_a_program_writes_is_heard_while_it_runs(folder: Path) -> Non
         assert not page["is_over"]
         (folder / "go").touch()
         await at.until(run_id, "completed")
+
+
+LOOP = """\
+name: loop
+input: {items: array}
+states:
+  pack:
+    type: initial
+    actions:
+      - id: boxes
+        for_each: "{{ context.items }}"
+        concurrency: 2
+        tolerate: 9
+        actions:
+          - {id: weigh, tool: shell, effect: pure, params: {argv: [test, "{{ branch.item }}", "!=", bad]}}
+          - {id: sign, tool: ask, approval: {question: "Pack {{ branch.item }}?"}}
+  done: {type: final}
+transitions: [{from: pack, to: done}]
+"""
+
+
+async def until_marked(at: Stage, run_id: str, marks: str) -> Any:
+    """The run, once its lanes stand like this."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            found = await at.get(f"/api/runs/{run_id}")
+            if found["lanes"] and found["lanes"][0]["marks"] == marks:
+                return found
+            await asyncio.sleep(0.01)
+
+
+async def test_a_loop_is_seen_item_by_item_now_and_as_it_was(folder: Path) -> None:
+    (folder / "loop.yaml").write_text(LOOP)
+    async with stage(folder) as at:
+        run_id = await at.start("loop", items=["bad", "one", "two", "three", "four"])
+        now = await until_marked(at, run_id, "fwwpp")
+        (found,) = now["lanes"]
+        assert (found["action"], found["total"], found["begun"], found["failed"]) == ("boxes", 5, 3, 1)
+        page = await at.get(f"/api/runs/{run_id}/lanes")
+        assert [lane["status"] for lane in page["lanes"]] == ["failed", "waiting", "waiting", "pending", "pending"]
+        assert [lane["name"] for lane in page["lanes"]] == ["bad", "one", "two", "three", "four"]
+        assert page["lanes"][0]["error"] == "tool_failure.exit"
+        first = page["lanes"][1]["contract_id"]
+        assert first in [one["contract_id"] for one in now["waiting"]]
+        await at.post(f"/api/runs/{run_id}/contracts/{first}/answer", {"approved": True})
+        await until_marked(at, run_id, "fcwwp")
+        only = await at.get(f"/api/runs/{run_id}/lanes?only=waiting&limit=1&offset=1")
+        assert ([lane["name"] for lane in only["lanes"]], only["matching"]) == (["three"], 2)
+        was = await at.get(f"/api/runs/{run_id}/lanes?at={now['seq']}")
+        assert was["lanes"] == page["lanes"]
+        await at.get(f"/api/runs/{run_id}/lanes?path=/boxes.1", 404)  # it has none of its own
+
+
+async def test_a_part_of_a_long_run_is_shown_at_once_and_more_with_each_look(folder: Path) -> None:
+    async with stage(folder) as at:
+        run_id = await finish(at, count=1, fail=True)
+        for address in ("waterfall", "graph", "contracts"):
+            whole = await at.get(f"/api/runs/{run_id}/{address}")
+            last, part = whole["upto"], {"upto": 0}
+            while part["upto"] < last:
+                part = await at.get(f"/api/runs/{run_id}/{address}?within=0.000001")
+            assert part == whole, address
+        lives = await at.get(f"/api/runs/{run_id}/contracts?newest=true&limit=2")
+        assert [one["contract"]["id"] for one in lives["contracts"]] == ["parts/try/1", "parts/try/2"]
+        assert (lives["offset"], lives["total"]) == (3, 5)

@@ -26,8 +26,8 @@ const shortened = (path, text) => (text === undefined ? "—" : isSecret(path) ?
 
 function Table({ items, chosen, toggle, results, isBusy }) {
   const { each, differing, common } = differences(items.map((item) => ({ question: item.question.question, ...item.question.call.input })));
-  return html`<div class="part"><h3>${_("The same in all")}</h3>${common.length ? html`<dl class="facts">${common.map(([path, text]) => html`<dt><${Text} value=${path} /></dt><dd class="mono"><${Text} value=${shortened(path, text)} /></dd>`)}</dl>` : html`<span class="faint">${_("nothing")}</span>`}</div>
-    <div class="part wide"><h3>${_("What differs")}</h3><div class="scroll" tabIndex="0" role="region" aria-label=${_("What differs")}><table class="many"><thead><tr><th></th>${differing.map((path) => html`<th key=${path}><${Text} value=${path} /></th>`)}<th>${_("requester")}</th><th>${_("age")}</th></tr></thead>
+  return html`<div class="part"><h2>${_("The same in all")}</h2>${common.length ? html`<dl class="facts">${common.map(([path, text]) => html`<dt><${Text} value=${path} /></dt><dd class="mono"><${Text} value=${shortened(path, text)} /></dd>`)}</dl>` : html`<span class="faint">${_("nothing")}</span>`}</div>
+    <div class="part wide"><h2>${_("What differs")}</h2><div class="scroll" tabIndex="0" role="region" aria-label=${_("What differs")}><table class="many"><thead><tr><th scope="col"><span class="unseen">${_("chosen")}</span></th>${differing.map((path) => html`<th key=${path}><${Text} value=${path} /></th>`)}<th>${_("requester")}</th><th>${_("age")}</th></tr></thead>
     <tbody>${items.map((item, index) => {
     const key = keyOf(item);
     const became = results.get(key);

@@ -64,6 +64,8 @@ export function Contracts({ store }) {
     const status = reached.at(-1)?.status || "pending";
     return { ...life, contract: { ...life.contract, status, result: null, error: null, answers: [], deed: "none" } };
   });
-  if (!lives.length) return html`<p class="faint">${_("No contract yet.")}</p>`;
-  return html`<div class="card">${lives.toReversed().map((life) => html`<${Contract} key=${life.contract.id} life=${life} upto=${upto} runId=${store.run.value.run_id} said=${store.voices.value.get(life.contract.id)} />`)}</div>`;
+  const isBehind = page.upto < store.run.value.seq;
+  if (!lives.length) return html`<p class="faint">${isBehind ? _("loading") : _("No contract yet.")}</p>`;
+  return html`${(isBehind || page.offset > 0) && html`<p class="note plain" role="status">${isBehind ? _("read up to event {upto} of {seq}…", { upto: page.upto.toLocaleString(), seq: store.run.value.seq.toLocaleString() })
+    : html`${_("The latest {count} of {total}; the others are in the", { count: page.contracts.length.toLocaleString(), total: page.total.toLocaleString() })} <a href=${address(["runs", store.run.value.run_id], { tab: "waterfall" })}>${_("Waterfall")}</a>`}</p>`}<div class="card">${lives.toReversed().map((life) => html`<${Contract} key=${life.contract.id} life=${life} upto=${upto} runId=${store.run.value.run_id} said=${store.voices.value.get(life.contract.id)} />`)}</div>`;
 }

@@ -1,5 +1,5 @@
 // One run: its picture with the lit state, its past, its contracts, why it is here, and what can be done.
-import { effect, html, useEffect, useMemo, useRef, useSignal } from "../lib.js";
+import { effect, html, useEffect, useMemo, useRef, useSignal, useState } from "../lib.js";
 import { _ } from "../language.js";
 import { Diagram } from "../diagram.js";
 import { moved } from "../feed.js";
@@ -16,11 +16,13 @@ import { Value } from "../value.js";
 import { viewsOf } from "../view/all.js";
 import { Acts, Keep } from "./act.js";
 import { Contracts } from "./contracts.js";
+import { Lanes } from "./lanes.js";
 import { openRun } from "./store.js";
 import { Event, Timeline } from "./timeline.js";
 
 const Waterfall = later(() => import("./waterfall.js"), "Waterfall", "style/seeing.css");
 const Versus = later(() => import("./versus.js"), "Versus", "style/seeing.css");
+const SHOWN = 5; // questions of one run; more at the person's wish
 const WIDE = ["waterfall", "compare"]; // what needs the whole width; the picture stands aside
 
 function Head({ store }) {
@@ -47,12 +49,28 @@ function Travel({ store }) {
   const asked = Number(place.value.query.get("at")) || 0;
   const at = asked || last; // where the hand is; what is shown follows
   const isLoading = store.sought.value > 0;
+  const upto = store.picture.value.upto; // the way of a long run is drawn piece by piece
   const when = past?.run.at;
   return html`<div class="travel"><div class="line"><label for="travel">${_("Event")} <b class="mono">${at}</b> / ${last}</label>
-      <span class="grow" aria-live="polite">${isLoading ? html`<span class="tag loading">${_("loading event {seq}…", { seq: store.sought.value })}</span>` : past ? html`<span class="tag here">${_("as it was, {when}", { when: moment(when) })}</span>` : html`<span class="faint">${isOver(store.run.value.status) ? _("the end") : _("now")}</span>`}</span>
+      <span class="grow" aria-live="polite">${isLoading ? html`<span class="tag loading">${_("loading event {seq}…", { seq: store.sought.value })}</span>` : upto < (past?.seq || store.run.value.seq) ? html`<span class="tag loading">${_("drawing the way: event {upto} of {last}…", { upto: upto.toLocaleString(), last: (past?.seq || last).toLocaleString() })}</span>` : past ? html`<span class="tag here">${_("as it was, {when}", { when: moment(when) })}</span>` : html`<span class="faint">${isOver(store.run.value.status) ? _("the end") : _("now")}</span>`}</span>
       ${past && html`<button class="small" onClick=${() => tune({ at: "" })}>${_("Back to now")}</button>`}</div>
     <input id="travel" type="range" min="1" max=${last} value=${at} disabled=${last < 2} aria-valuetext=${_("after event {seq} of {last}", { seq: at, last })}
       onInput=${(event) => tune({ at: Number(event.target.value) >= last ? "" : event.target.value })} /></div>`;
+}
+
+/** Why a call does not begin: what those who are at work lack. */
+function lackOf(run, { contract_id: id, lack, problem }) {
+  const effect = run.contracts.find((one) => one.id === id)?.effect || "";
+  const said = {
+    worker: _("no worker is there"), local: _("no worker takes local calls of new runs"), rules: _("no worker is new enough for this run"),
+    effect: _("no worker has the effect {effect}", { effect }), place: _("no worker is where the files of this run are"),
+  };
+  return said[lack] || problem;
+}
+
+function Unserved({ run }) {
+  if (run.status !== "running") return null;
+  return (run.unserved || []).map((one) => html`<div class="note" role="status" title=${one.problem} key=${one.contract_id}><span>${_("It does not go on:")} ${lackOf(run, one)} (<code><${Text} value=${one.contract_id} /></code>)</span></div>`);
 }
 
 function Waits({ run }) {
@@ -78,11 +96,17 @@ function Now({ store }) {
   const open = run.waiting.map((one) => one.contract_id);
   for (const id of open) hidden.current.delete(id);
   asked.current = [...asked.current, ...open.filter((id) => !asked.current.includes(id))].filter((id) => !hidden.current.has(id));
+  const [most, setMost] = useState(SHOWN);
+  // A loop may ask for each of its items: where they stand is seen first. Once laid out, nothing changes its place.
+  const { current: many } = useRef(asked.current.length > SHOWN);
   const hide = (id) => () => { hidden.current.add(id); asked.current = asked.current.filter((one) => one !== id); };
   return html`<div class="stack">
-    ${!isPast && asked.current.map((id) => html`<${Asked} key=${id} runId=${run.run_id} contractId=${id} takesKeys=${asked.current.length === 1} hide=${hide(id)} />`)}
+    ${many && html`<${Lanes} store=${store} />`}
+    ${!isPast && asked.current.slice(0, most).map((id) => html`<${Asked} key=${id} runId=${run.run_id} contractId=${id} takesKeys=${asked.current.length === 1} hide=${hide(id)} />`)}
+    ${!isPast && asked.current.length > most && html`<p class="row"><button onClick=${() => setMost(most + SHOWN * 5)}>${_("Show more")} (${asked.current.length - most})</button></p>`}
     ${isPast && run.waiting.map((one) => html`<div class="note">${_("It was asking:")} <${Text} value=${one.question || one.action} /></div>`)}
-    <${Waits} run=${run} />
+    <${Waits} run=${run} />${!many && html`<${Lanes} store=${store} />`}
+    ${!isPast && html`<${Unserved} run=${run} />`}
     ${run.error && run.status !== "completed" && html`<div class="note harm" role="alert"><div><b><${Text} value=${run.error.type} /></b><br /><${Text} value=${run.error.message || ""} />${(run.error.data?.passed_over || []).map((row) => html`<br /><small>${_("Not taken: {row}, which has no condition and so is for success", { row })}</small>`)}</div></div>`}
     ${run.output !== null && run.output !== undefined && JSON.stringify(run.output) !== "{}" && isOver(run.status) && html`<section class="card"><header><h2>${_("Output")}</h2></header><div class="body leaf"><${Value} value=${run.output} /></div></section>`}
     ${run.why.length > 0 && html`<section class="card"><header><h2>${_("Why it is here")}</h2></header><div class="body"><ol class="timeline">${run.why.slice(-12).map((entry) => html`<${Event} key=${entry.seq} base=${store.base} entry=${entry} isTold=${true} />`)}</ol></div></section>`}
@@ -136,6 +160,6 @@ export function RunPage() {
   const run = store.shown.value;
   if (WIDE.includes(place.value.query.get("tab"))) return html`<${Head} store=${store} /><div class="run wide"><${Panel} store=${store} /></div>`;
   return html`<${Head} store=${store} />
-    <div class="run"><section class=${`card seen ${store.past.value ? "past" : ""}`} aria-label=${_("Picture and past")}>
-      <${Diagram} graph=${store.picture.value} lit=${run.state} status=${run.status} /><${Travel} store=${store} /></section><${Panel} store=${store} /></div>`;
+    <div class="run"><section class=${`card seen ${store.past.value ? "past" : ""}`} data-seq=${run.seq} aria-label=${_("Picture and past")}>
+      <${Diagram} graph=${store.picture.value} lit=${run.state} status=${run.status} lanes=${run.lanes} unfold=${store.unfold} /><${Travel} store=${store} /></section><${Panel} store=${store} /></div>`;
 }

@@ -1,13 +1,16 @@
 // One run as the page knows it: read once, then moved on by its events. What changes is applied at once; what must be
 // derived (what can be done, why it is here) is read again when the events pause.
 import { batch, computed, signal } from "../lib.js";
-import { call, returned, stream } from "../wire.js";
+import { call, query, returned, stream } from "../wire.js";
 import { isOver } from "../status.js";
 
 const QUIET_MS = 120;
+const WORKERS_MS = 5000; // workers come and go without an event of the run
 const PAGE = 100;
+const LIVES = 500; // contracts that are shown, the latest
 const WORDS = 500; // kept of what one contract says
 const LETTERS = 64 * 1024; // kept of a text that goes on
+const WITHIN = 0.15; // seconds in which a picture must be there; the way of a long run then follows piece by piece
 
 /** The run after one more event. */
 export function moveOn(run, entry) {
@@ -35,10 +38,13 @@ export function saidOn(said, data) {
   return [...said.slice(1 - WORDS), data];
 }
 
-/** The picture after one more event: the way it took. */
+/** The picture after one more event: the way it took; a state in a group that is drawn as one box stands there. */
 export function walkOn(graph, entry) {
-  const taken = entry.taken.filter((one) => one.kind === "transition");
-  if (!taken.length) return graph;
+  const home = new Map(graph.nodes.flatMap((node) => (node.members || []).map((name) => [name, node.id])));
+  const at = (name) => home.get(name) || name;
+  const upto = entry.seq === graph.upto + 1 ? entry.seq : graph.upto;
+  const taken = entry.taken.filter((one) => one.kind === "transition").map((one) => ({ ...one, source: at(one.source), target: at(one.target) }));
+  if (!taken.length) return upto === graph.upto ? graph : { ...graph, upto };
   const seen = new Set(taken.flatMap((one) => [one.source, one.target]));
   const edges = graph.edges.map((edge) => {
     const mine = taken.filter((one) => one.target === edge.target && (one.source === edge.source
@@ -47,7 +53,7 @@ export function walkOn(graph, entry) {
     const isWhy = (label) => mine.some((one) => one.event && (label.text === one.event || label.text.startsWith(`${one.event} `)));
     return { ...edge, visits: edge.visits + mine.length, labels: edge.labels.map((label) => (isWhy(label) ? { ...label, is_visited: true } : label)) };
   });
-  return { ...graph, edges, nodes: graph.nodes.map((node) => (seen.has(node.id) && !node.is_visited ? { ...node, is_visited: true } : node)) };
+  return { ...graph, upto, edges, nodes: graph.nodes.map((node) => (seen.has(node.id) && !node.is_visited ? { ...node, is_visited: true } : node)) };
 }
 
 /** `isPlain`: without picture and log, and without a stream until `listen(true)`; many of these may be open at once. */
@@ -62,6 +68,8 @@ export function openRun(runId, { isPlain = false } = {}) {
   const past = signal(null); // {run, graph} at an earlier event
   const sought = signal(0); // the event that is being read for it
   const fresh = signal(0); // entries after this one came while somebody looked
+  const unfolded = signal([]); // groups of a large picture whose states are shown
+  let drawing = 0;
   let stopStream = () => {};
   let timer = 0;
   let isClosed = false;
@@ -73,12 +81,13 @@ export function openRun(runId, { isPlain = false } = {}) {
     clearTimeout(timer);
     timer = setTimeout(async () => {
       try {
-        const [now, made] = await Promise.all([call(base), isLives ? call(`${base}/contracts?limit=500`) : null]);
+        const [now, made] = await Promise.all([call(base), isLives ? call(`${base}/contracts?newest=true&limit=${LIVES}&within=${WITHIN}`) : null]);
         if (isClosed) return;
         batch(() => {
           if (!run.value || now.seq >= run.value.seq) run.value = now;
           if (made) lives.value = made;
         });
+        if (made && made.upto < now.seq) reread(); // of a long run, more is known with each look
       } catch { /* the next event, or the line coming back, reads again */ }
     }, QUIET_MS);
   };
@@ -110,11 +119,30 @@ export function openRun(runId, { isPlain = false } = {}) {
     if (isOver(run.value.status) && told >= run.value.seq) return;
     stopStream = stream(`${base}/events`, { after: told, hear });
   };
-  const seenAgain = () => { if (document.hidden) stopStream(); else { follow(); reread(); } };
+  const seenAgain = () => { if (document.hidden) stopStream(); else { follow(); reread(); if (graph.peek()) draw(); } };
+
+  const readGraph = (at, within) => call(`${base}/graph${query({ at: at || "", fold: true, open: unfolded.peek(), within })}`);
+
+  /** The picture as it is wanted, and the way of a long run to its end: of now, or of the moment somebody looks at. */
+  const draw = async () => {
+    const mine = ++drawing;
+    const { seq = 0 } = past.peek() || {};
+    const upto = seq || run.peek().seq;
+    const isWanted = () => !isClosed && !document.hidden && mine === drawing && (past.peek()?.seq || 0) === seq;
+    const isWhole = (made) => made.upto >= upto && made.groups.every((group) => group.is_open === unfolded.peek().includes(group.name));
+    try {
+      while (isWanted() && !isWhole(seq ? past.peek().graph : graph.peek())) {
+        const made = await readGraph(seq, WITHIN * 4);
+        if (!isWanted()) return;
+        if (seq) past.value = { ...past.peek(), graph: made };
+        else graph.value = entries.peek().filter((entry) => entry.seq > made.upto).reduce(walkOn, made); // with what was heard meanwhile
+      }
+    } catch (error) { if (error.type !== "no_answer") trouble.value = error.message; }
+  };
 
   const begin = async () => {
     try {
-      const [now, picture] = await Promise.all([call(base), isPlain ? null : call(`${base}/graph`)]);
+      const [now, picture] = await Promise.all([call(base), isPlain ? null : readGraph(0, WITHIN)]);
       const page = isPlain ? { entries: [] } : await call(`${base}/log?after=${Math.max(0, now.seq - PAGE)}&limit=${PAGE}`);
       if (isClosed) return;
       batch(() => {
@@ -127,10 +155,11 @@ export function openRun(runId, { isPlain = false } = {}) {
       entries.value = page.entries.filter((entry) => entry.seq <= now.seq);
       told = now.seq;
       follow();
+      if (picture) draw();
     } catch (error) { if (error.type !== "no_answer") trouble.value = error.message; }
   };
   // Nothing could be read while the server was away; a stream that was open goes on by itself.
-  const isBack = returned.subscribe((count) => { if (count && !isClosed) { if (run.peek()) reread(); else begin(); } });
+  const isBack = returned.subscribe((count) => { if (count && !isClosed) { if (run.peek()) { reread(); if (graph.peek()) draw(); } else begin(); } });
   const before = async (seq) => {
     const after = Math.max(0, seq - 1 - PAGE);
     if (seq - 1 <= after) return [];
@@ -138,16 +167,19 @@ export function openRun(runId, { isPlain = false } = {}) {
     return page.entries.filter((entry) => entry.seq < seq);
   };
   document.addEventListener("visibilitychange", seenAgain);
+  const looking = setInterval(() => { if (isListening && !document.hidden && run.peek()?.status === "running" && run.peek().unserved) reread(); }, WORKERS_MS);
   begin();
 
   return {
-    run, graph, entries, lives, voices, trouble, past, sought, fresh, base, reread,
+    run, graph, entries, lives, voices, trouble, past, sought, fresh, base, reread, unfolded,
     shown: computed(() => past.value?.run || run.value),
     picture: computed(() => past.value?.graph || graph.value),
     /** Hear the run's events, or no longer. */
     listen(isWanted) { if (isListening !== isWanted) { isListening = isWanted; follow(); } },
     /** Read the contracts too, from now on. */
     wantLives() { if (!isLives) { isLives = true; reread(); } },
+    /** Show the states of these groups of the picture, and of no others. */
+    unfold(names) { unfolded.value = names; draw(); },
     /** Events before the first that is known. */
     async earlier() {
       const was = past.value?.entries;
@@ -160,14 +192,15 @@ export function openRun(runId, { isPlain = false } = {}) {
     /** Look at the run as it was; 0: now. */
     async travel(seq) {
       sought.value = 0;
-      if (!seq || seq >= (run.value?.last ?? 0)) { past.value = null; return; }
+      if (!seq || seq >= (run.value?.last ?? 0)) { past.value = null; if (graph.peek()) draw(); return; }
       sought.value = seq;
       const isFar = seq < (entries.value[0]?.seq ?? 1); // its events are not among those that were read
-      const [was, picture, around] = await Promise.all([call(`${base}/at/${seq}`), call(`${base}/graph?at=${seq}`), isFar ? before(seq + 1) : null]);
+      const [was, picture, around] = await Promise.all([call(`${base}/at/${seq}`), readGraph(seq, WITHIN), isFar ? before(seq + 1) : null]);
       if (sought.value !== seq) return; // another moment was asked for meanwhile
       past.value = { run: was, graph: picture, seq, entries: around };
       sought.value = 0;
+      draw();
     },
-    close() { isClosed = true; isBack(); clearTimeout(timer); stopStream(); document.removeEventListener("visibilitychange", seenAgain); },
+    close() { isClosed = true; isBack(); clearTimeout(timer); clearInterval(looking); stopStream(); document.removeEventListener("visibilitychange", seenAgain); },
   };
 }

@@ -11,6 +11,7 @@ import { call, query } from "../wire.js";
 import { Printed, spoken } from "./output.js";
 
 const PAGE = 200;
+const WITHIN = [0.15, 0.6]; // seconds: for the first look at a long run, and for each one after it
 const KINDS = { "": () => _("all"), asked: () => _("asked people"), failed: () => _("failed"), models: () => _("models"), children: () => _("child runs"), slow: () => _("over 1 s") };
 const number = (text) => (text === null || text === "" || !Number.isFinite(Number(text)) ? null : Number(text));
 
@@ -75,7 +76,7 @@ function Details({ base, bar, said }) {
 /** The bars of a child run, under the contract that waits for it, on the same axis. */
 function Child({ runId, axis, depth }) {
   const [page, setPage] = useState(null);
-  useEffect(() => { call(`/api/runs/${encodeURIComponent(runId)}/waterfall?limit=100`).then(setPage, () => setPage({ bars: [], total: 0 })); }, [runId]);
+  useEffect(() => { call(`/api/runs/${encodeURIComponent(runId)}/waterfall?limit=100&within=2`).then(setPage, () => setPage({ bars: [], total: 0 })); }, [runId]);
   if (!page) return html`<li class="skeleton"><i /></li>`;
   return html`${page.bars.map((bar) => html`<${Row} key=${bar.id} bar=${bar} axis=${axis} base=${`/api/runs/${runId}`} depth=${depth + (bar.kind === "state" ? 0 : 1)} owner=${runId} />`)}
     ${page.total > page.bars.length && html`<li><a href=${address(["runs", runId], { tab: "waterfall" })}>${_("{count} more", { count: (page.total - page.bars.length).toLocaleString() })}</a></li>`}`;
@@ -124,15 +125,19 @@ export function Waterfall({ store }) {
   const [wrong, setWrong] = useState("");
   const [size, setSize] = useState(PAGE);
   const run = store.run.value;
-  const read = async (offset, limit) => call(`${store.base}/waterfall${query({ ...filter, since: filter.since ?? "", until: filter.until ?? "", offset: offset || "", limit })}`);
+  const read = async (offset, limit, within) => call(`${store.base}/waterfall${query({ ...filter, since: filter.since ?? "", until: filter.until ?? "", offset: offset || "", limit, within })}`);
   useEffect(() => {
     let isGone = false;
     // A run that moves is read again when it rests for a moment.
     const wait = setTimeout(async () => {
       try {
-        const pages = [];
-        for (let at = 0; at < size; at += 500) pages.push(await read(at, Math.min(500, size - at)));
-        if (!isGone) { setPage({ ...pages[0], bars: pages.flatMap((one) => one.bars) }); setWrong(""); }
+        // Of a long run a part is known at once, and more with each look.
+        for (let look = 0, isWhole = false; !isGone && !isWhole; look += 1) {
+          const pages = [];
+          for (let at = 0; at < size; at += 500) pages.push(await read(at, Math.min(500, size - at), WITHIN[Math.min(look, 1)]));
+          if (!isGone) { setPage({ ...pages[0], bars: pages.flatMap((one) => one.bars) }); setWrong(""); }
+          isWhole = pages[0].upto >= pages[0].seq;
+        }
       } catch (error) { if (!isGone) setWrong(error.message); }
     }, page ? 250 : 0);
     return () => { isGone = true; clearTimeout(wait); };
@@ -147,6 +152,7 @@ export function Waterfall({ store }) {
       <div class="chips" role="group" aria-label=${_("Show")}>${Object.entries(KINDS).map(([name, text]) => html`<button key=${name} aria-pressed=${String(name === filter.only)} onClick=${() => tune({ only: name, bar: "" })}>${text()}</button>`)}</div>
       <div class="line"><input type="search" aria-label=${_("Search the bars")} placeholder=${_("Search the bars")} value=${filter.find} onInput=${(event) => tune({ find: event.target.value })} />
         <select aria-label=${_("Order")} value=${filter.sort} onChange=${(event) => tune({ sort: event.target.value })}><option value="">${_("as they began")}</option><option value="longest">${_("longest first")}</option></select></div></div>
+    ${page.upto < page.seq && html`<p role="status"><span class="tag loading">${_("read up to event {upto} of {seq}…", { upto: page.upto.toLocaleString(), seq: page.seq.toLocaleString() })}</span></p>`}
     <${Pulse} page=${page} />
     ${isPart && html`<p class="row wrap"><span class="tag here">${_("from {from} for {span}", { from: span(axis.from - page.started_at), span: span(length) })}</span><button class="small" onClick=${() => tune({ since: "", until: "" })}>${_("The whole run")}</button></p>`}
     <div class="card bars-card"><div class="axis" aria-hidden="true"><span class="name">${_("{count} of {total}", { count: page.matching.toLocaleString(), total: page.total.toLocaleString() })}</span><span class="track">${ticks(length).map((at) => html`<small key=${at} style=${{ left: `${(at / length) * 100}%` }}>${span(at + axis.from - page.started_at)}</small>`)}</span></div>

@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,43 +18,54 @@ from detent.core.value import digest
 
 Kind = Literal["source", "test", "config"]
 TESTS = (
-    "tests/**", "test/**", "**/tests/**", "**/test/**", "**/test_*.py", "**/*_test.py", "**/testing/**", "spec/**",
-    "**/__tests__/**", "**/*.test.*", "**/*.spec.*", "**/*_spec.rb", "**/*_test.go", "**/*_test.dart", "**/testdata/**",
+    "tests/**", "test/**", "**/tests/**", "**/test/**", "**/test_*.py", "**/*_test.py", "**/testing/**",
+    "**/testing.py", "spec/**", "**/__tests__/**", "**/*.test.*", "**/*.spec.*", "**/*_spec.rb", "**/*_test.go",
+    "**/*_test.dart", "**/testdata/**",
     "**/__snapshots__/**", "**/*Test.java", "**/*Tests.cs", "**/test*util*.py", "**/*fixtures*", "**/golden/**",
 )  # fmt: skip
 CONFIG = (
-    "**/conftest.py", "**/pytest.ini", "**/.pytest.ini", "**/pytest.toml", "**/tox.ini", "**/setup.cfg",
-    "**/pyproject.toml", "**/.coveragerc", "**/noxfile.py", "**/ruff.toml", "**/.ruff.toml", "**/mypy.ini",
-    "**/.mypy.ini", "**/.flake8", "**/pylintrc", "**/.pylintrc", "**/pyrightconfig.json", "**/setup.py",
+    "**/conftest.py", "**/pytest.ini", "**/.pytest.ini", "**/pytest.toml", "**/.pytest.toml", "**/tox.ini",
+    "**/setup.cfg", "**/pyproject.toml", "**/.coveragerc", "**/noxfile.py", "**/ruff.toml", "**/.ruff.toml",
+    "**/mypy.ini", "**/.mypy.ini", "**/.flake8", "**/pylintrc", "**/.pylintrc", "**/pyrightconfig.json", "**/setup.py",
     "**/sitecustomize.py", "**/usercustomize.py", "**/*.pth", "**/*.egg-link", "**/pyvenv.cfg", "**/*.so", "**/*.pyd",
-    "**/*.dll", "**/*.dylib", "**/*.pyc", "**/*.dist-info/**", "**/*.egg-info/**", "**/entry_points.txt",
-    "**/Makefile", "**/makefile", "**/GNUmakefile", "**/justfile", "**/Justfile", "**/Taskfile.yml", "**/*.mk",
-    "**/package.json", "**/package-lock.json", "**/pnpm-lock.yaml", "**/yarn.lock", "**/.npmrc", "**/.yarnrc*",
-    "**/tsconfig*.json", "**/jest.config.*", "**/vitest.config.*", "**/vite.config.*", "**/babel.config.*",
-    "**/.babelrc*", "**/.mocharc*", "**/.eslintrc*", "**/eslint.config.*", "**/karma.conf.*", "**/.swcrc",
-    "**/Cargo.toml", "**/Cargo.lock", "**/build.rs", "**/.cargo/**", "**/rust-toolchain*", "**/go.mod", "**/go.sum",
-    "**/go.work*", "**/.golangci.*", "**/pubspec.yaml", "**/pubspec.lock", "**/analysis_options.yaml",
-    "**/dart_test.yaml", "**/requirements*.txt", "**/constraints*.txt", "**/uv.lock", "**/poetry.lock", "**/Pipfile*",
-    "**/pdm.lock", "**/Gemfile*", "**/Rakefile", "**/.rspec", "**/pom.xml", "**/build.gradle*", "**/.env*",
-    ".github/**", ".gitlab-ci.yml", ".circleci/**", ".ci/**", "azure-pipelines.yml", ".travis.yml", "Jenkinsfile",
-    ".pre-commit-config.yaml", "**/.gitattributes", "**/.python-version", "**/.tool-versions", "detent.code.yaml",
+    "**/*.dll", "**/*.dylib", "**/*.pyc", "**/*.dist-info/**", "**/*.egg-info/**", "**/entry_points.txt", "**/Makefile",
+    "**/makefile", "**/GNUmakefile", "**/justfile", "**/Justfile", "**/Taskfile.yml", "**/*.mk", "**/package.json",
+    "**/package-lock.json", "**/pnpm-lock.yaml", "**/yarn.lock", "**/.npmrc", "**/.yarnrc*", "**/tsconfig*.json",
+    "**/jest.config.*", "**/vitest.config.*", "**/vite.config.*", "**/babel.config.*", "**/.babelrc*", "**/.mocharc*",
+    "**/.eslintrc*", "**/eslint.config.*", "**/karma.conf.*", "**/.swcrc", "**/Cargo.toml", "**/Cargo.lock",
+    "**/build.rs", "**/.cargo/**", "**/rust-toolchain*", "**/go.mod", "**/go.sum", "**/go.work*", "**/.golangci.*",
+    "**/pubspec.yaml", "**/pubspec.lock", "**/analysis_options.yaml", "**/dart_test.yaml", "**/requirements*.txt",
+    "**/constraints*.txt", "**/uv.lock", "**/poetry.lock", "**/Pipfile*", "**/pdm.lock", "**/Gemfile*", "**/Rakefile",
+    "**/.rspec", "**/pom.xml", "**/build.gradle*", "**/.env*", ".github/**", ".gitlab-ci.yml", ".circleci/**", ".ci/**",
+    "azure-pipelines.yml", ".travis.yml", "Jenkinsfile", ".pre-commit-config.yaml", "**/.gitattributes",
+    "**/.python-version", "**/.tool-versions", "detent.code.yaml",
 )  # fmt: skip
 RUNNER_MODULES = {
     "pytest", "_pytest", "pluggy", "py", "iniconfig", "packaging", "exceptiongroup", "tomli", "coverage", "xdist",
     "hypothesis", "detent_evidence", "nose", "nose2", "mock", "anyio", "trio", "pytest_asyncio", "attr", "attrs",
     "pip", "setuptools", "pkg_resources", "_distutils_hack", "ruff", "mypy",
 }  # fmt: skip
+ROOTS = ("src", "lib")  # beside the project's own folder, and what its settings name: where modules are looked for
 IMPORTABLE = (".py", ".pyi", ".so", ".pyd", ".pyc", ".zip", ".egg")
+SETTINGS = ("pytest.toml", ".pytest.toml", "pyproject.toml", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg")
 READ_MAX = 1024 * 1024
 
 
 class JudgingPaths:
     """The rule for one project, made from the tree that a job began with."""
 
-    def __init__(self, tests: Iterable[str] = (), config: Iterable[str] = (), modules: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        tests: Iterable[str] = (),
+        config: Iterable[str] = (),
+        modules: Iterable[str] = (),
+        roots: Iterable[str] = ROOTS,
+        own: Collection[str] = (),
+    ) -> None:
         self._tests = (*TESTS, *tests)
         self._config = (*CONFIG, *config)
-        self._modules = {*sys.stdlib_module_names, *RUNNER_MODULES, *modules}
+        self._modules = {*sys.stdlib_module_names, *RUNNER_MODULES, *modules}.difference(own)
+        self._roots = tuple(roots)
 
     def kind_of(self, path: str, *, is_new: bool = False) -> Kind:
         """What a file is; a new one also counts as configuration if Python would load it in place of a known module."""
@@ -63,31 +74,35 @@ class JudgingPaths:
         return "test" if matching([path], self._tests) else "source"
 
     def _is_shadow(self, path: str) -> bool:
-        """Whether a module of this name at the project's top, or in its source folder, would hide a known one."""
-        parts = path.split("/")
-        if parts[0] in ("src", "lib") and len(parts) > 1:
-            parts = parts[1:]
-        if not path.endswith(IMPORTABLE):
-            return False
-        return parts[0].partition(".")[0] in self._modules
+        """Whether a module of this name, where Python looks for the project's own, would hide a known one."""
+        return path.endswith(IMPORTABLE) and any(name in self._modules for name in _list_modules(path, self._roots))
+
+
+def _list_modules(path: str, roots: Iterable[str]) -> list[str]:
+    """What Python could import a file, or the folder that it is in, as."""
+    inner = [path.removeprefix(f"{root}/") for root in roots if root and path.startswith(f"{root}/")]
+    return [name.split("/")[0].partition(".")[0] for name in (path, *inner)]
 
 
 def read_rules(
-    root: Path, steps: Sequence[CheckStep], blobs: Mapping[str, Any], shared: Iterable[str] = ()
+    root: Path, steps: Sequence[CheckStep], blobs: Mapping[str, Any], installations: Iterable[str] = ()
 ) -> JudgingPaths:
     """The rule for a project: its own test paths, the files that its checks name, and what is installed for it."""
     named = [word.partition("::")[0].removeprefix("./") for step in steps for word in step.argv]
-    config = [name for name in named if name in blobs]
+    config, folders = [name for name in named if name in blobs], _folders(blobs)
+    chosen = _read_pytest(root)
     tests = [
-        *_test_paths(root),
-        *(f"{name.rstrip('/')}/**" for name in named if f"{name.rstrip('/')}/" in _folders(blobs)),
+        *(f"{path}/**" for path in _paths(chosen.get("testpaths"))),
+        *(f"**/{glob}" for glob in _words(chosen.get("python_files"))),
+        *(f"{name.rstrip('/')}/**" for name in named if f"{name.rstrip('/')}/" in folders),
     ]
-    modules: set[str] = set()
-    for folder in shared:
-        modules |= _list_installed(root / folder)
     tests = [glob for glob in tests if glob not in ("./**", ".**", "**")]
-    own = {path.split("/")[0].partition(".")[0] for path in blobs}  # the project's own names hide nothing new
-    return JudgingPaths(tests, config, modules - own)
+    modules: set[str] = set()
+    for folder in installations:
+        modules |= _list_installed(root / folder)
+    roots = (*ROOTS, *_paths(chosen.get("pythonpath")))
+    own = {name for path in blobs for name in _list_modules(path, roots)}  # the project's own names hide nothing new
+    return JudgingPaths(tests, config, modules, roots, own)
 
 
 CODE = (
@@ -96,19 +111,24 @@ CODE = (
 )  # fmt: skip
 _JUDGES = re.compile(r"^\s*(?:import|from)\s+(?:pytest|unittest)\b|^\s*(?:async\s+)?def\s+(?:test_|assert_)", re.M)
 AROUND = (
-    "pytest.ini", ".pytest.ini", "pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg", "conftest.py", "ruff.toml",
-    ".ruff.toml", "mypy.ini", ".mypy.ini", "package.json", "tsconfig.json", "jest.config.js", ".npmrc", ".eslintrc",
-    ".eslintrc.json", ".eslintrc.js", "eslint.config.js", "Cargo.toml", ".cargo/config.toml", "go.mod", "go.work",
-    "sitecustomize.py", ".coveragerc", "analysis_options.yaml", "babel.config.js", "node_modules/.package-lock.json",
+    "pytest.ini", ".pytest.ini", "pytest.toml", ".pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg", "conftest.py",
+    "ruff.toml", ".ruff.toml", "mypy.ini", ".mypy.ini", "package.json", "tsconfig.json", "jest.config.js", ".npmrc",
+    ".eslintrc", ".eslintrc.json", ".eslintrc.js", "eslint.config.js", "Cargo.toml", ".cargo/config.toml", "go.mod",
+    "go.work", "sitecustomize.py", ".coveragerc", "analysis_options.yaml", "babel.config.js",
+    "node_modules/.package-lock.json",
 )  # fmt: skip
 
 
 def is_judge(path: str, was: str, tests: Iterable[str]) -> bool:
-    """Whether a source file also judges: it held tests or assertions before, or is data that a test names."""
+    """Whether a source file also judges: it held tests or assertions before, or is data that a test names.
+
+    Data is named by its own name, or by that of a folder in quotes or in a path: tests look through folders.
+    """
     if path.endswith(CODE):
         return bool(_JUDGES.search(was))
-    name = path.rpartition("/")[2]
-    return any(name in text for text in tests)
+    *folders, name = path.split("/")
+    named = re.compile("|".join([re.escape(name), *(rf"[\"'/]{re.escape(one)}[\"'/]" for one in folders)]))
+    return any(named.search(text) for text in tests)
 
 
 def read_around(root: Path) -> dict[str, str]:
@@ -118,7 +138,7 @@ def read_around(root: Path) -> dict[str, str]:
         for name in AROUND:
             path = folder / name
             if path.is_file():
-                found[str(path)] = digest(_text(path))[:16]
+                found[str(path)] = digest(read_text(path))[:16]
     return found
 
 
@@ -131,26 +151,44 @@ def _parents(path: str) -> list[str]:
     return ["/".join(parts[: count + 1]) for count in range(len(parts))]
 
 
-def _test_paths(root: Path) -> list[str]:
-    """`testpaths` and `python_files` of the project's pytest settings, as globs."""
-    try:
-        found: dict[str, Any] = (
-            tomllib.loads(_text(root / "pyproject.toml")).get("tool", {}).get("pytest", {}).get("ini_options", {})
-        )
-    except (tomllib.TOMLDecodeError, AttributeError):
-        found = {}
-    for name, section in (("pytest.ini", "pytest"), ("tox.ini", "pytest"), ("setup.cfg", "tool:pytest")):
+def _read_pytest(root: Path) -> dict[str, Any]:
+    """The project's pytest settings."""
+    for name, keys in (
+        ("pytest.toml", ("pytest",)),
+        (".pytest.toml", ("pytest",)),
+        ("pyproject.toml", ("tool", "pytest", "ini_options")),
+        ("pyproject.toml", ("tool", "pytest")),
+    ):
+        found = _look_up(root / name, keys)
+        if found:
+            return found
+    for name, section in (
+        ("pytest.ini", "pytest"), (".pytest.ini", "pytest"), ("tox.ini", "pytest"), ("setup.cfg", "tool:pytest"),
+    ):  # fmt: skip
         parsed = configparser.ConfigParser(interpolation=None, strict=False)
         try:
-            parsed.read_string(_text(root / name))
-            found = found or dict(parsed[section]) if parsed.has_section(section) else found
+            parsed.read_string(read_text(root / name))
         except configparser.Error:
             continue
-    paths = [glob.strip("/").removeprefix("./") for glob in _words(found.get("testpaths"))]
-    return [
-        *(f"{path}/**" for path in paths if path not in ("", ".")),
-        *(f"**/{g}" for g in _words(found.get("python_files"))),
-    ]
+        if parsed.has_section(section):
+            return dict(parsed[section])
+    return {}
+
+
+def _look_up(path: Path, keys: Iterable[str]) -> dict[str, Any]:
+    try:
+        found: Any = tomllib.loads(read_text(path))
+    except tomllib.TOMLDecodeError:
+        return {}
+    for key in keys:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _paths(value: object) -> list[str]:
+    """Folders of the project, as they begin its paths."""
+    found = (os.path.normpath(word).strip("/") for word in _words(value))
+    return [path for path in found if path not in ("", ".")]
 
 
 def _words(value: object) -> list[str]:
@@ -159,18 +197,27 @@ def _words(value: object) -> list[str]:
     return [str(item) for item in value] if isinstance(value, list) else []
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path, most: int = READ_MAX) -> str:
+    """The beginning of a file; nothing if it cannot be read."""
     try:
         with path.open("rb") as file:
-            return file.read(READ_MAX).decode("utf-8", "replace")
+            return file.read(most).decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+PACKAGES = (
+    "lib*/python*/site-packages",
+    "lib/python*/dist-packages",
+    "local/lib/python*/dist-packages",
+    "Lib/site-packages",
+)
 
 
 def _list_installed(folder: Path) -> set[str]:
     """The names of the modules in a folder of dependencies."""
     found = set()
-    for packages in (*folder.glob("lib/python*/site-packages"), *folder.glob("Lib/site-packages")):
+    for packages in (place for glob in PACKAGES for place in folder.glob(glob)):
         for name in os.listdir(packages):
             if re.fullmatch(r"[A-Za-z_]\w*(\.py)?", name):
                 found.add(name.removesuffix(".py"))

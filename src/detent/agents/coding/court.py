@@ -3,8 +3,11 @@
 import asyncio
 import difflib
 import functools
+import itertools
 from collections.abc import Collection, Sequence
 from pathlib import Path
+
+import msgspec
 
 from detent.agents.coding import check
 from detent.agents.coding.check import Ran
@@ -17,6 +20,7 @@ from detent.agents.coding.workspace import checkout
 from detent.agents.coding.workspace.place import Worktree
 
 FOLDER, WATCH = "checkout", "checkout.view"
+NAMES = "passed.json"
 TEXT_MAX = 512 * 1024
 
 
@@ -64,6 +68,21 @@ class Court:
         """Where the checks run."""
         hidden = list_outside(self.project)
         return arrange(self.job.root, self.place.root, self.job.settings, hidden, is_check=True)
+
+    @functools.cached_property
+    def known(self) -> dict[str, list[str]]:
+        """The tests that passed at the baseline, by the check that they are of."""
+        try:
+            return msgspec.json.decode((self.stage.folder / NAMES).read_bytes(), type=dict[str, list[str]])
+        except (OSError, msgspec.MsgspecError):
+            return {}
+
+    @functools.cached_property
+    def tested(self) -> frozenset[str]:
+        """The files that have tests at the baseline, as the test runner calls them."""
+        steps = self.job.baseline.steps if self.job.baseline else ()
+        names = [*(test for step in steps for test in step.failing_ids), *itertools.chain(*self.known.values())]
+        return frozenset(test.partition("::")[0] for test in names)
 
     async def read(self, blob: str) -> str:
         """The text of a file."""

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from detent.agents.coding.classification import read_text
 from detent.agents.coding.settings import CheckStep
 
-READ_MAX = 1024 * 1024
 _TARGET = re.compile(r"^(test|check)\s*:(?!=)", re.MULTILINE)
 _DEFAULT_NPM_TEST = "no test specified"
 
@@ -64,17 +64,9 @@ def _has_module(root: Path, python: str, module: str) -> bool:
         return False
 
 
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(READ_MAX).decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
 def _toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(_text(path))
+        return tomllib.loads(read_text(path))
     except tomllib.TOMLDecodeError:
         return {}
 
@@ -82,7 +74,7 @@ def _toml(path: Path) -> dict[str, Any]:
 def _python(root: Path) -> list[CheckStep]:
     project = _toml(root / "pyproject.toml")
     tool = project.get("tool", {}) if isinstance(project.get("tool"), dict) else {}
-    setup = _text(root / "setup.cfg") + _text(root / "tox.ini")
+    setup = read_text(root / "setup.cfg") + read_text(root / "tox.ini")
     is_python = bool(project) or (root / "setup.py").exists() or bool(setup) or (root / "requirements.txt").exists()
     tests = _has_tests(root)
     if not is_python and not tests:
@@ -90,9 +82,9 @@ def _python(root: Path) -> list[CheckStep]:
     python = _interpreter(root)
     steps = []
     if "ruff" in tool or (root / "ruff.toml").exists() or (root / ".ruff.toml").exists():
-        steps.append(CheckStep("ruff", [*_tool(root, "ruff"), "check", "."], timeout=120))
+        steps.append(CheckStep("ruff", [*_tool(root, "ruff"), "check", "--output-format=concise", "."], timeout=120))
     if "mypy" in tool or (root / "mypy.ini").exists() or "[mypy]" in setup:
-        has_files = "files" in tool.get("mypy", {}) or "files" in setup + _text(root / "mypy.ini")
+        has_files = "files" in tool.get("mypy", {}) or "files" in setup + read_text(root / "mypy.ini")
         steps.append(CheckStep("mypy", [*_tool(root, "mypy"), *([] if has_files else ["."])], timeout=600))
     is_pytest = (
         "pytest" in tool or (root / "pytest.ini").exists() or "pytest]" in setup or (root / "conftest.py").exists()
@@ -126,7 +118,7 @@ def _tool(root: Path, name: str) -> list[str]:
 
 def _javascript(root: Path) -> list[CheckStep]:
     try:
-        package = json.loads(_text(root / "package.json") or "null")
+        package = json.loads(read_text(root / "package.json") or "null")
     except ValueError:
         return []
     scripts = package.get("scripts") if isinstance(package, dict) else None
@@ -159,7 +151,7 @@ def _golang(root: Path) -> list[CheckStep]:
 
 
 def _flutter(root: Path) -> list[CheckStep]:
-    text = _text(root / "pubspec.yaml")
+    text = read_text(root / "pubspec.yaml")
     if not text:
         return []
     program = "flutter" if re.search(r"^\s*sdk:\s*flutter\b", text, re.MULTILINE) else "dart"
@@ -172,7 +164,7 @@ def _flutter(root: Path) -> list[CheckStep]:
 
 def _make(root: Path) -> list[CheckStep]:
     for name in ("GNUmakefile", "Makefile", "makefile"):
-        found = _TARGET.search(_text(root / name))
+        found = _TARGET.search(read_text(root / name))
         if found and os.path.isfile(root / name):
             return [CheckStep("make", ["make", found.group(1)], timeout=1200)]
     return []

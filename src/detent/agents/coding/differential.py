@@ -1,14 +1,15 @@
-"""Would the tests notice? The same tests on other source: the old one, and the new one with small wrong changes.
+"""Would the tests notice? The same tests on other source, and other tests on the same source.
 
-A test that is new, or that failed before the job, vouches for the new source only if it fails with the old one. And
-tests that pass whatever the new lines do say nothing about them.
+A test that is new, or that failed before the job, vouches for the new source only if it fails with the old one. Tests
+that pass whatever the new lines do say nothing about them. And a test that passes whatever it expects is not what
+decides whether it passes.
 """
 
 from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from detent.agents.coding import mutation, testimony
+from detent.agents.coding import expectation, mutation, testimony
 from detent.agents.coding.check import Ran
 from detent.agents.coding.court import Court, find_added_lines
 from detent.agents.coding.settings import CheckStep
@@ -19,6 +20,8 @@ from detent.agents.coding.workspace.difference import PathStep
 LINK = "120000"
 SECONDS_MAX = 30.0  # checks that take longer are not repeated for mutants
 NAMES_MAX = 5
+TURNED_MAX, TURNS_MAX = 60, 3  # tests that are made to expect something else, and how often each of the new ones is
+TURNED_SECONDS_MAX = 300.0  # only these few tests run, but everything is collected
 
 
 class TestDoubts(msgspec.Struct, frozen=True):
@@ -30,25 +33,32 @@ class TestDoubts(msgspec.Struct, frozen=True):
     vouching: tuple[str, ...] = ()  # fail with it
     mutants: int = 0
     alive: tuple[str, ...] = ()  # mutants that no test noticed
+    deaf: tuple[str, ...] = ()  # pass whatever they expect
 
     @property
     def is_weak(self) -> bool:
-        """Whether the tests do not vouch for the change: they miss most mutants, or pass without it and notice none."""
+        """Whether the tests do not vouch for the change: they miss most mutants, pass without it, or pass anyway."""
         noticed = self.mutants - len(self.alive)
-        return len(self.alive) * 2 > self.mutants or bool(self.empty and not self.vouching and not noticed)
+        is_blind = len(self.alive) * 2 > self.mutants or bool(self.empty and not self.vouching and not noticed)
+        return is_blind or bool(self.deaf)
 
     @property
     def notes(self) -> list[str]:
         """The same for people."""
         told = []
         if self.empty:
-            more = f" and {len(self.empty) - NAMES_MAX} more" if len(self.empty) > NAMES_MAX else ""
-            names = ", ".join(self.empty[:NAMES_MAX]) + more
-            told.append(f"these tests pass with the old source, too, and count for nothing: {names}")
+            told.append(f"these tests pass with the old source, too, and count for nothing: {_name_some(self.empty)}")
+        if self.deaf:
+            told.append(f"these tests pass whatever they expect: {_name_some(self.deaf)}")
         if self.mutants:
             noticed = self.mutants - len(self.alive)
             told.append(f"the tests notice {noticed} of {self.mutants} wrong changes of the new lines")
         return told + [f"no test notices {name}" for name in self.alive]
+
+
+def _name_some(tests: Sequence[str]) -> str:
+    more = f" and {len(tests) - NAMES_MAX} more" if len(tests) > NAMES_MAX else ""
+    return ", ".join(tests[:NAMES_MAX]) + more
 
 
 async def try_old_source(
@@ -92,6 +102,44 @@ async def try_mutants(
         if not any(_notices(one, known.empty) for one in ran):
             alive.append(f"{path}:{mutant.line} as {mutant.what}")
     return msgspec.structs.replace(known, mutants=len(mutants), alive=tuple(alive))
+
+
+async def try_expectations(
+    court: Court, tree: str, steps: Sequence[CheckStep], new: Collection[str], known: Collection[str]
+) -> tuple[str, ...]:
+    """Tests that pass whatever they expect: of all new or mended ones, and of some others."""
+    steps, blobs = _list_witnessed(steps), await checkout.list_blobs(court.project, tree)
+    others = sorted(set(known) - set(new))
+    spread = others[:: max(1, len(others) // max(1, TURNED_MAX - len(new)))]
+    tests = [*sorted(new), *spread][:TURNED_MAX] if steps else []
+    deaf: set[str] = set()
+    for turn in range(TURNS_MAX):
+        chosen = [test for test in tests if turn == 0 or test in new]
+        turned, changed = await _turn_tests(court, blobs, chosen, turn)
+        if not changed:
+            break
+        other = await checkout.adjust(court.project, tree, changed)
+        ran, _ = await court.run(other, steps, rerun=False, only=turned)
+        deaf |= {test for one in ran for test in one.passed if test in turned}
+    return tuple(sorted(deaf))
+
+
+async def _turn_tests(
+    court: Court, blobs: Mapping[str, Blob], tests: Sequence[str], turn: int
+) -> tuple[set[str], dict[str, Blob]]:
+    """Which of the tests expect something else in this turn, and the files in which they do."""
+    turned, changed = set[str](), dict[str, Blob]()
+    for file in sorted({expectation.split_name(test)[0] for test in tests}):
+        if not file.endswith(".py") or file not in blobs or blobs[file][0] == LINK:
+            continue
+        mode, blob = blobs[file]
+        names = {test: expectation.split_name(test)[1] for test in tests if expectation.split_name(test)[0] == file}
+        text, functions = expectation.change_expectations(await court.read(blob), set(names.values()), turn)
+        if functions:
+            stored = await court.project.view.line("hash-object", "-w", "--stdin", stdin=text.encode())
+            changed[file] = (mode, stored)
+            turned |= {test for test, name in names.items() if name in functions}
+    return turned, changed
 
 
 def _notices(ran: Ran, empty: Collection[str]) -> bool:

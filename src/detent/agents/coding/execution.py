@@ -25,7 +25,7 @@ from detent.agents.coding.lifecycle import TreeFindings
 from detent.agents.coding.planning import digest_of, write_plan
 from detent.agents.coding.port import Assignment, WorkerReport, limits_of, usage_of
 from detent.agents.coding.settings import CheckStep
-from detent.agents.coding.stage import Stage, folder_of, now, open_copy, set_stage
+from detent.agents.coding.stage import Stage, folder_of, now, open_copy, open_repository, set_stage
 from detent.agents.coding.workplace import arrange, find_shared, include
 from detent.agents.coding.workspace import checkout, record
 from detent.agents.coding.workspace.landing import MadeTree
@@ -261,8 +261,14 @@ async def probe(contract: Contract) -> Outcome:
     projection.put_back(job.root, str(contract.input.get("run", "")))
     report = {"ended": "interrupted", "error": "it was interrupted"}
     after = update_task(job, job.step.task, attempts=job.step.attempt)
+    names = ["step", "tasks"]
+    if not job.workspace:
+        guard = Guard((await open_repository(job.root)).place)
+        await asyncio.to_thread(guard.repair)
+        after = await _put_git_back(after, guard, folder)
+        names += ["log"] if after.log != job.log else []
     patched = msgspec.to_builtins(replace(after, step=replace(job.step, report=report)))
-    return Outcome(report, patch={"step": patched["step"], "tasks": patched["tasks"]})
+    return Outcome(report, patch={name: patched[name] for name in names})
 
 
 @effect("code.work", kind="irreversible", timeout_s=0.0, settle_s=0.0, scope="run", reconcile=probe)
@@ -296,11 +302,16 @@ async def _run_worker(contract: Contract) -> Outcome:
         if damage:
             job = add_note(job, now(), job.step.report["summary"], job.step.task)
         if not job.workspace:
-            aside = _attempt_folder(contract, job) / "git"
-            changed = await asyncio.to_thread(guard.put_back, aside)
-            told = f"the worker changed these in `.git`; they were put back, its own are in {aside}: {_some(changed)}"
-            job = add_note(job, now(), told, job.step.task) if changed else job
+            job = await _put_git_back(job, guard, _attempt_folder(contract, job))
         return stage.outcome(job, job.step.report, usage_of(report))
+
+
+async def _put_git_back(job: Job, guard: Guard, folder: Path) -> Job:
+    """After an attempt in the user's own tree: what steers their git is as it was before it."""
+    aside = folder / "git"
+    changed = await asyncio.to_thread(guard.put_back, aside)
+    told = f"the worker changed these in `.git`; they were put back, its own are in {aside}: {_some(changed)}"
+    return add_note(job, now(), told, job.step.task) if changed else job
 
 
 async def attempt(stage: Stage, folder: Path, key: str) -> WorkerReport:

@@ -7,34 +7,36 @@ changes are for a person to look at. A test that passed before must have run and
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import classification, differential, locality, suspicion
+from detent.agents.coding import classification, differential, expectation, locality, suspicion
 from detent.agents.coding.check import Ran
 from detent.agents.coding.classification import JudgingPaths, Kind
-from detent.agents.coding.court import TEXT_MAX, Court, find_added_lines
+from detent.agents.coding.court import NAMES, TEXT_MAX, Court, find_added_lines
 from detent.agents.coding.differential import TestDoubts, before
 from detent.agents.coding.evidence import Checked, Evidence, Failing, ReviewItem, Word, faults, without
 from detent.agents.coding.job import Job
 from detent.agents.coding.settings import CheckStep
 from detent.agents.coding.stage import Stage, now
-from detent.agents.coding.workplace import find_shared
+from detent.agents.coding.workplace import find_shared, list_installations
 from detent.agents.coding.workspace import checkout, difference
 from detent.agents.coding.workspace.difference import PathStep
 from detent.agents.coding.workspace.snapshot import Snapshot
 from detent.core.value import digest
 from detent.effects import process
 
-NAMES = "passed.json"
 MOVED_MAX = 50
 LOST_MAX = 50
 GONE = "0" * 12
 TESTS_MAX = 400
+DEAF_MAX = 20
+_NO_MODULE = re.compile(r"No module named '(\w+)")
 LINK, NOTHING = "120000", "000000"
 
 
@@ -44,7 +46,11 @@ async def measure(stage: Stage, key: str, tree: str) -> Evidence:
     begun = now()
     court, checks = Court(stage, key), stage.job.settings.verify
     ran, moved = await court.run(tree, checks, rerun=False)
-    steps = tuple(replace(one.checked, ids=digest(one.passed)[:16]) if one.passed else one.checked for one in ran)
+    paths = await checkout.list_blobs(court.project, tree)
+    steps = tuple(
+        replace(one.checked, ids=digest(one.passed)[:16]) if one.passed else _find_uninstalled(one.checked, paths)
+        for one in ran
+    )
     body = {one.checked.name: one.passed for one in ran}
     path = stage.folder / NAMES
     await asyncio.to_thread(path.write_text, json.dumps(body), "utf-8")
@@ -54,6 +60,20 @@ async def measure(stage: Stage, key: str, tree: str) -> Evidence:
     return Evidence(
         tree, "baseline", steps, tuple(moved[:MOVED_MAX]), now(), seconds, around=around, only_here=only_here
     )
+
+
+def _find_uninstalled(checked: Checked, paths: Collection[str]) -> Checked:
+    """Of a step in which no test could be read: whether the project is merely not installed for its Python."""
+    missing = {found[1] if (found := _NO_MODULE.search(one.message)) else "" for one in checked.failures}
+    name = missing.pop() if len(missing) == 1 else ""
+    if not name or not any(f"{root}/{name}/__init__.py" in paths for root in classification.ROOTS):
+        return checked
+    why = (
+        f"no test can be read, because the project's own `{name}` is not installed for this Python. Make an "
+        "environment (`python3 -m venv .venv && .venv/bin/pip install -e .`), name `.venv/bin/python` in "
+        "detent.code.yaml, and say `detent code fix`"
+    )
+    return replace(checked, environment=why)
 
 
 class ChangeSet(msgspec.Struct, frozen=True):
@@ -82,16 +102,18 @@ async def verify(
     rerun, is_same = job.settings.rerun_flaky, change.source_tree == change.tree
     ran, moved = await court.run(change.source_tree, steps, rerun)
     own, own_moved = await court.run(change.tree, steps, rerun) if not is_same and not _stops(ran) else ((), [])
-    known = await asyncio.to_thread(_read_names, stage.folder / NAMES)
+    known = court.known
     found = tuple(_compare(one, job.baseline, known, change.judging) for one in ran)
     flaky = _list_flaky(job, change.tree, tuple(one.checked for one in own) or found)
     notes = [*_list_notes(court, found, change.judging), *flaky]
     word: Word = "checked" if flaky and _word(found, court) == "verified" else _word(found, court)
-    is_good = all(one.is_green and not one.lost for one in (*found, *(one.checked for one in own)))
+    is_good = all(_holds(one, job.baseline) and not one.lost for one in (*found, *(one.checked for one in own)))
+    review = change.review
     if word == "verified" and is_good:
         doubts = await _try_tests(court, change, steps, own or ran, known)
         notes += doubts.notes
         word = "checked" if doubts.is_weak else word
+        review = (*review, *_list_deaf(job, change.tree, doubts))
     evidence = Evidence(
         change.tree,
         mode,
@@ -100,7 +122,7 @@ async def verify(
         now(),
         round(now() - begun, 3),
         tuple(one.checked for one in own),
-        tuple(item for item in change.review if item.name not in approved),
+        tuple(item for item in review if item.name not in approved),
         word,
         tuple(notes),
         too_large=change.too_large,
@@ -147,9 +169,22 @@ async def _try_tests(
     """Whether the tests would notice: on the old source, and on mutants, with the worker's new tests as well."""
     new = {test for one in ran for test in one.passed if test not in known.get(one.checked.name, ())}
     doubts = await differential.try_old_source(court, change.tree, steps, change.source, new)
-    if sum(one.checked.seconds for one in ran) > differential.SECONDS_MAX:
+    seconds = sum(one.checked.seconds for one in ran)
+    if seconds <= differential.TURNED_SECONDS_MAX:
+        passed = {test for one in ran for test in one.passed}
+        deaf = await differential.try_expectations(court, change.tree, steps, new, passed)
+        doubts = replace(doubts, deaf=deaf)
+    if seconds > differential.SECONDS_MAX or doubts.deaf:
         return doubts
     return await differential.try_mutants(court, change.tree, steps, change.source, doubts)
+
+
+def _list_deaf(job: Job, tree: str, doubts: TestDoubts) -> list[ReviewItem]:
+    """Tests that pass whatever they expect: a person has to see why, in this very tree."""
+    if job.settings.review == "none":
+        return []
+    why = "it passes although it was made to expect something else: look at what the change does to it"
+    return [ReviewItem(test, tree, why) for test in doubts.deaf[:DEAF_MAX]]
 
 
 def _is_open(evidence: Evidence, baseline: Evidence | None) -> bool:
@@ -176,11 +211,12 @@ async def _read_rules(court: Court, steps: Sequence[CheckStep]) -> JudgingPaths:
     shared = find_shared(court.job.root, court.place.root, court.job.settings)
     texts = court.stage.folder / "rules"
     await asyncio.to_thread(texts.mkdir, parents=True, exist_ok=True)
-    for name in ("pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg"):
+    for name in classification.SETTINGS:
         body = await court.read(blobs[name][1]) if name in blobs else ""
         await asyncio.to_thread((texts / name).write_text, body, "utf-8")
-    modules = [str(Path(court.job.root) / name) for name in shared]
-    return classification.read_rules(texts, [*court.job.settings.verify, *steps], blobs, modules)
+    checks = [*court.job.settings.verify, *steps]
+    found = [*(str(Path(court.job.root) / name) for name in shared), *list_installations(checks)]
+    return classification.read_rules(texts, checks, blobs, found)
 
 
 def _list_changes(job: Job, judging: Mapping[str, PathStep], kinds: Mapping[str, str]) -> list[ReviewItem]:
@@ -200,7 +236,7 @@ async def _read_tests(court: Court) -> list[str]:
     """The texts of the tests of the beginning."""
     blobs = await checkout.list_blobs(court.project, court.base)
     rules = JudgingPaths()
-    names = [path for path in blobs if path.endswith(classification.CODE) and rules.kind_of(path) == "test"]
+    names = [path for path in blobs if path.endswith(classification.CODE) and _holds_tests(rules, path)]
     asked = "".join(f"{blobs[path][1]}\n" for path in names[:TESTS_MAX]).encode()
     rest = await court.project.view("cat-file", "--batch", stdin=asked) if names else b""
     found = []
@@ -212,6 +248,10 @@ async def _read_tests(court: Court) -> list[str]:
     return found
 
 
+def _holds_tests(rules: JudgingPaths, path: str) -> bool:
+    return rules.kind_of(path) == "test" or path.rpartition("/")[2] == "conftest.py"
+
+
 async def _find_judges(
     court: Court, changed: Mapping[str, PathStep], kinds: dict[str, Kind], tests: Sequence[str]
 ) -> None:
@@ -219,7 +259,8 @@ async def _find_judges(
     for path, step in changed.items():
         if kinds[path] == "source" and step.old_mode not in (LINK, NOTHING):
             was = await court.read(step.old) if path.endswith(".py") else ""
-            if classification.is_judge(path, was, tests):
+            is_run = path in court.tested and not path.endswith(".py")  # documentation whose examples are tests
+            if is_run or classification.is_judge(path, was, tests):
                 kinds[path] = "test"
 
 
@@ -249,16 +290,12 @@ async def _list_suspects(
     added = {path: find_added_lines(before.get(path, ""), text) for path, text in after.items()}
     suspects = await asyncio.to_thread(suspicion.find_suspects, after, before, added, tests)
     by_file: dict[str, list[str]] = {}
+    for path in court.tested.intersection(before):
+        lost = expectation.find_lost_examples(before[path], after[path])
+        by_file |= {path: [lost]} if lost else {}
     for suspect in suspects:
         by_file.setdefault(suspect.file, []).append(f"line {suspect.line}: {suspect.why}")
     return [*links, *(ReviewItem(path, changed[path].new, "; ".join(why[:5])) for path, why in by_file.items())]
-
-
-def _read_names(path: Path) -> dict[str, list[str]]:
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, list[str]])
-    except (OSError, msgspec.MsgspecError):
-        return {}
 
 
 def _compare(
@@ -313,11 +350,19 @@ def _word(steps: Sequence[Checked], court: Court) -> Word:
         return "unverified"
     is_apart = site.is_mounted and bool(court.job.workspace)
     is_told = any(step.is_reported and step.passed for step in deciding)
-    is_green = all(
-        step.is_green for step in deciding
-    )  # what failed before and fails still is nobody's fault, and no proof
+    is_green = all(_holds(step, court.job.baseline) for step in deciding)
     is_steady = not any(step.flaky for step in deciding)
     return "verified" if is_told and is_apart and is_green and is_steady else "checked"
+
+
+def _holds(step: Checked, baseline: Evidence | None) -> bool:
+    """Whether a step stands against nothing: it is green, or it is no test and says of each complaint that it is old.
+
+    A test that failed before and fails still is nobody's fault, but no proof either.
+    """
+    old = baseline.failing(step.name) if baseline and not step.is_strict else frozenset[str]()
+    is_clear = not (step.is_reported or step.environment or step.timed_out or step.odd) and not step.counted
+    return step.is_green or (is_clear and bool(step.failing_ids) and old.issuperset(step.failing_ids))
 
 
 def _list_flaky(job: Job, tree: str, steps: Sequence[Checked]) -> list[str]:

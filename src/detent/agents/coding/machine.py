@@ -157,23 +157,29 @@ MAY_LAND = "(not context.needs_review or context.reviewed)"
 IS_PUSHED = "context.publish.pushed and context.publish.pushed == context.final.tree"
 IS_CHECKED = "context.publish.checked and context.publish.checked == context.final.tree"
 MAY_ARCHIVE = f"{MAY_LAND} and (not context.publish or ({IS_CHECKED}))"
-# Two deeds that the world sees: each is asked about, and its key is taken for good.
+
+
+def _publish(name: str, effect: str, question: str, when: str, key: str) -> Action:
+    """A deed that the world sees: it is asked about, and its key is taken for good."""
+    given = {**JOB, "branch": "{{ context.publish.branch }}", "to": "{{ context.publish.repo }}"}
+    branch = "{{ context.publish.repo }}/{{ context.publish.branch }}"
+    return Action(name, effect, given, ask=Question(question), when=f"context.publish and {when}", key=f"{branch}{key}")
+
+
 PUBLISH = (
-    Action(
+    _publish(
         "push",
         "code.push",
-        {**JOB, "branch": "{{ context.publish.branch }}", "to": "{{ context.publish.repo }}"},
-        ask=Question("Push the branch {{ context.publish.branch }} to {{ context.publish.repo }}?"),
-        when=f"context.publish and {MAY_LAND} and not ({IS_PUSHED})",
-        key="{{ context.publish.repo }}/{{ context.publish.branch }}@{{ context.final.tree }}",
+        "Push the branch {{ context.publish.branch }} to {{ context.publish.repo }}?",
+        f"{MAY_LAND} and not ({IS_PUSHED})",
+        "@{{ context.final.tree }}",
     ),
-    Action(
+    _publish(
         "open",
         "code.open_pull",
-        {**JOB, "branch": "{{ context.publish.branch }}", "to": "{{ context.publish.repo }}"},
-        ask=Question("Open a draft pull request of {{ context.publish.branch }} in {{ context.publish.repo }}?"),
-        when=f"context.publish and {IS_PUSHED} and not context.publish.pull",
-        key="{{ context.publish.repo }}/{{ context.publish.branch }} pull request",
+        "Open a draft pull request of {{ context.publish.branch }} in {{ context.publish.repo }}?",
+        f"{IS_PUSHED} and not context.publish.pull",
+        " pull request",
     ),
     Action("ci", "code.ci", JOB, when=f"context.publish.pull and {IS_PUSHED}"),
 )

@@ -5,7 +5,8 @@ with one thing turned round, and checked like the original. Those that no test m
 """
 
 import ast
-from collections.abc import Collection, Iterator
+import itertools
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 SWAPPED: dict[type[ast.operator], type[ast.operator]] = {
@@ -34,7 +35,7 @@ def make_mutants(text: str, lines: Collection[int], most: int) -> list[Mutant]:
         if line not in lines or getattr(node, "end_lineno", 0) != line:
             continue
         for new in _list_variants(node):
-            changed = _replace(text, node, new)
+            changed = replace_nodes(text, [(node, new)])
             if changed != text:
                 found.setdefault(line, []).append(Mutant(line, f"`{new}`", changed))
     rows = [found[line] for line in sorted(found)]
@@ -60,11 +61,22 @@ def _is_none(node: ast.AST) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-def _replace(text: str, node: ast.AST, new: str) -> str:
-    """The text with what a node on one line stands for replaced; columns count bytes."""
-    rows = text.splitlines(keepends=True)
-    number = getattr(node, "lineno", 1) - 1
-    row = rows[number].encode()
-    start, end = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0)
-    rows[number] = (row[:start] + new.encode() + row[end:]).decode()
-    return "".join(rows)
+def replace_nodes(text: str, edits: Iterable[tuple[ast.AST, str]]) -> str:
+    """The text with what these nodes stand for replaced; none lies in another. Columns count bytes."""
+    body = text.encode()
+    starts = [0, *itertools.accumulate(len(row) for row in body.splitlines(keepends=True))]
+    spans = [
+        (
+            starts[_at(n, "lineno") - 1] + _at(n, "col_offset"),
+            starts[_at(n, "end_lineno") - 1] + _at(n, "end_col_offset"),
+            new,
+        )
+        for n, new in edits
+    ]
+    for start, end, new in sorted(spans, reverse=True):
+        body = body[:start] + new.encode() + body[end:]
+    return body.decode()
+
+
+def _at(node: ast.AST, name: str) -> int:
+    return int(getattr(node, name))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from detent.agents.coding.classification import CODE, JudgingPaths
+from detent.agents.coding.classification import CODE, JudgingPaths, read_text
 
 FILES_MAX, READ_MAX = 5000, 256 * 1024
 SHOWN_MAX = 8
@@ -54,19 +54,28 @@ def survey_project(root: Path, requirement: str) -> Survey:
     names = {next(filter(None, found)).strip("./") for found in _NAME.findall(requirement)}
     names = {name for name in names if name.lower() not in _COMMON}
     rules, files, texts = JudgingPaths(), dict[str, str](), dict[str, str]()
-    for path in _list_files(root):
+    known = list(_list_files(root))
+    modules = {path for path in known if _is_module(path, names)}
+    for path in known:
         is_test = rules.kind_of(path) != "source"
         base = os.path.basename(path)
-        if not is_test and (path in names or base in names or base.partition(".")[0] in names):
+        if not is_test and (path in names or base in names or base.partition(".")[0] in names or path in modules):
             files[path] = "it is named"
         if path.endswith(CODE):
-            texts[path] = _text(root / path)
+            texts[path] = read_text(root / path, READ_MAX)
             defined = sorted(names.intersection(_DEFINED.findall(texts[path]))) if not is_test else []
             if defined and path not in files:
                 files[path] = f"it defines {', '.join(f'`{name}`' for name in defined[:3])}"
     stems = {os.path.basename(path).partition(".")[0] for path in files} - {"__init__", "main", "index"}
     tests = [path for path, text in texts.items() if rules.kind_of(path) == "test" and _mentions(text, stems)]
     return Survey(files, tuple(sorted(tests)), tuple(_list_risks(files, tests)))
+
+
+def _is_module(path: str, names: set[str]) -> bool:
+    """Whether a dotted name, as `package.module` or `package.module.function`, leads to this file."""
+    stem = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    dotted = [found for name in names if "." in name for found in (name, name.rpartition(".")[0])]
+    return path.endswith(".py") and any(f".{stem}".endswith(f".{name}") for name in dotted)
 
 
 def _mentions(text: str, stems: set[str]) -> bool:
@@ -92,11 +101,3 @@ def _list_files(root: Path) -> Iterator[str]:
             if count > FILES_MAX:
                 return
             yield os.path.relpath(os.path.join(folder, name), root)
-
-
-def _text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            return file.read(READ_MAX).decode("utf-8", "replace")
-    except OSError:
-        return ""

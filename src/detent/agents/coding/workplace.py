@@ -159,11 +159,7 @@ def _list_kept(root: str, steps: Iterable[CheckStep], writable: Iterable[str]) -
     home = os.path.expanduser("~")
     places = [os.path.join(home, name) for name in STEERING]
     places += [place for place in os.environ.get("PATH", "").split(os.pathsep) if os.path.isabs(place)]
-    for program in (sys.executable, *(step.argv[0] for step in steps)):
-        found = shutil.which(program)
-        if found and os.path.isabs(found):
-            places += [_prefix_of(found), _prefix_of(os.path.realpath(found))]
-    places += [sys.prefix, sys.base_prefix, str(Path(__file__).parents[3])]
+    places += [*list_installations(steps), sys.prefix, sys.base_prefix, str(Path(__file__).parents[3])]
     kept = [os.path.realpath(place) for place in places if os.path.exists(place)]
     own = os.path.realpath(root)
     return [
@@ -175,6 +171,14 @@ def _list_kept(root: str, steps: Iterable[CheckStep], writable: Iterable[str]) -
         and not _lies_in(own, place)
         and not _lies_in(home, place)
     ]
+
+
+def list_installations(steps: Iterable[CheckStep]) -> list[str]:
+    """Where the programs of the checks are installed, and our own Python."""
+    found = [shutil.which(program) for program in (sys.executable, *(step.argv[0] for step in steps))]
+    absolute = [place for place in found if place and os.path.isabs(place)]
+    prefixes = [_prefix_of(one) for place in absolute for one in (place, os.path.realpath(place))]
+    return list(dict.fromkeys([*prefixes, os.path.expanduser("~/.local")]))
 
 
 def _prefix_of(program: str) -> str:

@@ -15,7 +15,7 @@ from detent.core.run import Run
 from detent.define.graph.path import Leg, RunPath
 from detent.define.graph.width import shorten
 
-NodeKind = Literal["normal", "wait", "ask", "parallel", "any", "completed", "failed", "rejected", "cancelled"]
+NodeKind = Literal["normal", "wait", "ask", "parallel", "any", "group", "completed", "failed", "rejected", "cancelled"]
 EdgeKind = Literal["settled", "signal", "error", "retry"]
 
 ANY = "*"
@@ -39,6 +39,7 @@ class Node:
     is_initial: bool = False
     is_visited: bool = False
     is_current: bool = False
+    members: tuple[str, ...] = ()  # of a group of states that is drawn as one
 
     @property
     def is_end(self) -> bool:

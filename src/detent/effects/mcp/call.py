@@ -6,6 +6,7 @@ ran, and failed at some point. A lost line or a timeout says nothing at all: the
 
 import asyncio
 import secrets
+from collections.abc import Awaitable, Callable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +22,24 @@ if TYPE_CHECKING:
 
 KEY = "detent/idempotency-key"  # in `_meta` of every call
 TEXT_MAX = 1024 * 1024
+MEDIA_MAX = 12 * 1024 * 1024  # of images and other content that is no text; the journal keeps it
 ROUNDS_MAX = 100
 BACKOFF_S, BACKOFF_S_MAX = 0.05, 1.0
 LOST = (-32000, -32001)  # connection closed, request timed out
 REFUSED = (-32601, -32602)  # there is no such tool, or its arguments do not fit
+URLS_WANTED = -32042  # a person has to open a page first; nothing was done
 GARBLED = (-32600, -32700)  # the request was wrong; over HTTP the SDK says the same of an answer that it cannot read
+
+
+Ask = Callable[[Any], Awaitable[Any]]  # a question for somebody else's user, and what they say
+
+
+class _UrlsWanted(Exception):
+    """The server wants a person to open pages before it does anything."""
+
+    def __init__(self, pages: list[Any]) -> None:
+        super().__init__("pages to open")
+        self.pages = pages
 
 
 class PendingCall:
@@ -40,11 +54,14 @@ class PendingCall:
         self.questions: asyncio.Queue[Any] = asyncio.Queue()
         self._answer: asyncio.Future[Any] | None = None
         self._is_given_up = False
+        self._ask: Ask | None = None
 
     async def elicit(self, params: Any) -> Any:
         """The tool asks on the open line: hand the question up and wait for its answer."""
         from mcp.types import ElicitResult  # noqa: PLC0415
 
+        if self._ask is not None:
+            return await self._ask(self._hide_in_question(params))
         before = form.question_of(self.contract)
         if self._is_given_up:
             return ElicitResult(action="cancel")
@@ -84,7 +101,10 @@ class PendingCall:
         responses = form.responses(keys, form.answer_of(self.contract)) if keys else None
         pause_s = BACKOFF_S
         for _ in range(ROUNDS_MAX):
-            result = await self._send(responses, state)
+            try:
+                result = await self._send(responses, state)
+            except _UrlsWanted as wanted:
+                return Outcome(question=self._ask_to_open(wanted.pages))
             if isinstance(result, CallToolResult):
                 return self._outcome(result)
             responses, state = None, result.request_state
@@ -94,14 +114,41 @@ class PendingCall:
             pause_s = min(pause_s * 2, BACKOFF_S_MAX)
         raise OutcomeUnknown(f"`{self.tool}` said {ROUNDS_MAX} times that it is not done yet")
 
-    async def relay(self, say: Say) -> dict[str, Any]:
-        """Send it for somebody else's client, and give back what came, as JSON, without anything that is secret."""
-        self._say = say
-        result: dict[str, Any] = await self._send_as(_AsItCame, None, None)
-        if result.get("resultType") == "input_required":
-            raise PartialFailure(f"`{self.tool}` asks its user something, which cannot be passed on")
-        told: dict[str, Any] = self._hide(result)
-        return told
+    async def relay(self, say: Say, ask: Ask) -> dict[str, Any]:
+        """Send it for somebody else's client, and give back what came, as JSON, without anything that is secret.
+
+        What the tool asks meanwhile is asked there.
+        """
+        self._say, self._ask = say, ask
+        responses, state, pause_s = None, None, BACKOFF_S
+        for _ in range(ROUNDS_MAX):
+            try:
+                result: dict[str, Any] = await self._send_as(_AsItCame, responses, state)
+            except _UrlsWanted as wanted:
+                await self._pass_on(dict(enumerate(wanted.pages)))
+                continue
+            if result.get("resultType") != "input_required":
+                told: dict[str, Any] = self._hide(result)
+                return told
+            asked, state = _read_questions(self.tool, result)
+            responses = await self._pass_on(asked) if asked else None
+            if not asked:
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, BACKOFF_S_MAX)
+        raise OutcomeUnknown(f"`{self.tool}` said {ROUNDS_MAX} times that it is not done yet")
+
+    async def _pass_on(self, asked: dict[Any, Any]) -> dict[Any, Any]:
+        """What somebody else's user says to questions, one after the other."""
+        said = {}
+        for key, params in asked.items():
+            reply = await self._ask(self._hide_in_question(params)) if self._ask is not None else None
+            if reply is None or reply.action == "cancel":
+                raise PartialFailure(f"`{self.tool}` asks its user something, and nobody has answered it")
+            said[key] = reply
+        return said
+
+    def _hide_in_question(self, params: Any) -> Any:
+        return params.model_copy(update={"message": self._hide(params.message)})
 
     async def _send(self, responses: Any, state: str | None) -> "CallToolResult | InputRequiredResult":
         answer: CallToolResult | InputRequiredResult = await self._send_as(_answer_type(), responses, state)
@@ -133,6 +180,8 @@ class PendingCall:
         try:
             return await self.connection.session.send_request(request, answer_type, progress_callback=self._progress)
         except MCPError as error:
+            if error.error.code == URLS_WANTED and (pages := _read_pages(error.error.data)):
+                raise _UrlsWanted(pages) from None
             raise self._failure(error.error.code, error.error.message) from None
         except Exception as error:  # noqa: BLE001  # whatever it is, the deed may be done
             raise OutcomeUnknown(self._hide(f"`{self.tool}` sent an answer that cannot be read: {error}")) from None
@@ -159,6 +208,11 @@ class PendingCall:
         left = {"state": result.request_state, "keys": list(params)}
         return form.question(self.connection.server.name, self.tool, params, left)
 
+    def _ask_to_open(self, pages: list[Any]) -> Any:
+        """Pages that a person opens before the call is made once more."""
+        wanted = {f"page_{number}": page for number, page in enumerate(pages, 1)}
+        return form.question(self.connection.server.name, self.tool, wanted, {"pages": len(pages)})
+
     def open_question(self, params: Any) -> Any:
         """The question of a tool that waits on its open line."""
         left = {"call": self.token, "question": form.mark(params)}
@@ -176,6 +230,31 @@ class PendingCall:
         if result.is_error:
             raise PartialFailure(told["text"][:2000] or f"`{self.tool}` reported an error", "tool_failure", told)
         return Outcome(told)
+
+
+def _read_pages(data: Any) -> list[Any]:
+    """The pages that a refusal names; none where it cannot be read."""
+    from mcp.types import ElicitRequestURLParams  # noqa: PLC0415
+
+    named = data.get("elicitations") if isinstance(data, dict) else None
+    try:
+        return [ElicitRequestURLParams.model_validate(one) for one in named or ()]
+    except ValueError:
+        return []
+
+
+def _read_questions(tool: str, result: dict[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """What a tool wants to know before it goes on, and its own state."""
+    from mcp.types import InputRequiredResult  # noqa: PLC0415
+
+    try:
+        found = InputRequiredResult.model_validate(result)
+    except ValueError:
+        raise OutcomeUnknown(f"`{tool}` asks something that cannot be read") from None
+    asked = {k: one.params for k, one in (found.input_requests or {}).items() if one.method == "elicitation/create"}
+    if len(asked) != len(found.input_requests or {}):
+        raise PartialFailure(f"`{tool}` wants a model or folders of its client; only what people answer is passed on")
+    return asked, found.request_state
 
 
 class _AsItCame:
@@ -197,14 +276,13 @@ def _answer_type() -> "TypeAdapter[CallToolResult | InputRequiredResult]":
 def _content(blocks: Any) -> tuple[list[dict[str, Any]], bool]:
     """What a tool gave, up to a limit; what does not fit is named."""
     kept: list[dict[str, Any]] = []
-    room, is_cut = TEXT_MAX, False
+    room, is_cut = {True: TEXT_MAX, False: MEDIA_MAX}, False
     for block in blocks:
         told: dict[str, Any] = block.model_dump(mode="json", by_alias=True, exclude_none=True)
-        size = len(str(told))
-        if told["type"] == "text" and size > room:
-            told, is_cut = {"type": "text", "text": told["text"][:room]}, True
-        elif size > room:
-            told, is_cut = {"type": told["type"], "characters_left_out": size}, True
-        room -= min(size, room)
+        size, is_text = len(str(told)), told["type"] == "text"
+        if size > room[is_text]:
+            left_out = {"type": told["type"], "characters_left_out": size}
+            told, is_cut = {"type": "text", "text": told["text"][: room[True]]} if is_text else left_out, True
+        room[is_text] -= min(size, room[is_text])
         kept.append(told)
     return kept, is_cut

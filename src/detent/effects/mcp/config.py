@@ -11,6 +11,7 @@
         timeout: 30                        seconds
         tools:
           git_commit: {effect: irreversible, key: [message], timeout: 60, scope: run}
+          pay: {budget: {calls: 20, per: 1d, total: {amount: 1000}}}      through the gateway
 
 `mcpServers`, the name other programs use, is the same as `servers`, and their `type` and `disabled` are understood.
 """
@@ -23,8 +24,10 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
+from detent.core.call_budget import CallBudget, parse_budget
 from detent.core.effect_type import TIMEOUT_S, EffectFailed, Kind, Scope
 from detent.core.value import digest
+from detent.errors import DefinitionError
 from detent.redaction import declared_redactor
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
@@ -36,6 +39,7 @@ SECRET_MIN = 8  # hiding shorter values would damage ordinary text
 KINDS = ("pure", "idempotent", "irreversible")
 SCOPES = ("global", "session", "run")
 SERVER_KEYS = ("command", "args", "env", "cwd", "url", "headers", "trusted", "effect", "timeout", "protocol", "tools")
+TOOL_KEYS = ("effect", "key", "key_argument", "timeout", "scope", "budget")
 FOREIGN_KEYS = ("type", "disabled")  # of other programs' files
 RESERVED = frozenset({"files", "child", "shell", "python", "http", "llm", "ask", "wait"})
 
@@ -57,6 +61,7 @@ class ToolConfig(msgspec.Struct, frozen=True, omit_defaults=True):
     key_argument: str = ""  # hand the idempotency key over in this argument too
     timeout_s: float | None = None
     scope: Scope = "global"
+    budget: CallBudget | None = None  # of calls through the gateway
 
 
 class ServerConfig(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -186,7 +191,7 @@ class _Reader:
         )
 
     def _tool(self, path: Route, name: str, value: Any) -> ToolConfig:
-        given = self._mapping(path, value, f"tool `{name}`", ("effect", "key", "key_argument", "timeout", "scope"))
+        given = self._mapping(path, value, f"tool `{name}`", TOOL_KEYS)
         given = given or {}
         if isinstance(given.get("key"), str):
             given = {**given, "key": [given["key"]]}
@@ -196,7 +201,17 @@ class _Reader:
             key_argument=self._text(path, given, "key_argument"),
             timeout_s=self._seconds(path, given, "timeout"),
             scope=self._choice(path, given, "scope", SCOPES) or "global",
+            budget=self._budget(path, given),
         )
+
+    def _budget(self, path: Route, given: dict[str, Any]) -> CallBudget | None:
+        if "budget" not in given:
+            return None
+        try:
+            return parse_budget(given["budget"])
+        except DefinitionError as error:
+            self.say((*path, "budget"), str(error))
+            return None
 
     def _check_type(self, path: Route, given: dict[str, Any]) -> None:
         kind = given.get("type")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from detent.effects.mcp.call import PendingCall
 
-MARK = "DETENT_MCP"
+MARK = "DETENT_MCP_OF"  # not DETENT_MCP, which names the file of a detent that is itself a server
 CONNECT_S = 60.0  # npm may have to fetch a package first
 LOG_MAX = 1024 * 1024
 PAGES_MAX = 100
@@ -95,6 +95,7 @@ class Connection:
         self._is_turned_away = False  # the server wants to know first who we are
         self.turn = asyncio.Lock()  # of a server whose questions do not say which call they belong to
         self.active: PendingCall | None = None
+        self.relayed: set[PendingCall] = set()  # calls of somebody else's clients that are at work
         self._folder = folder
         self._line: WatchedTransport | None = None
         self._client: Any = None
@@ -262,12 +263,14 @@ class Connection:
         return EffectFailed(f"server `{name}` cannot be reached: {said}{log}", "tool_failure.unavailable")
 
     async def _elicit(self, context: Any, params: Any) -> Any:  # noqa: ARG002
-        """A tool asks a person, and its call is waiting on this line: the only one that is not waiting already."""
+        """A tool asks a person, and its call is waiting on this line: the only one that is not waiting already.
+
+        Of several calls that are passed on, nobody can tell which one asks: then nobody is asked.
+        """
         from mcp.types import ElicitResult  # noqa: PLC0415
 
-        if self.active is None:
-            return ElicitResult(action="cancel")
-        return await self.active.elicit(params)
+        asking = self.active or (next(iter(self.relayed)) if len(self.relayed) == 1 else None)
+        return await asking.elicit(params) if asking is not None else ElicitResult(action="cancel")
 
 
 @contextlib.contextmanager

@@ -39,7 +39,9 @@ def question(server: str, tool: str, requests: dict[str, Any], left: dict[str, A
         words.append(f"{params.message[:TEXT_MAX]}\n{url}" if url else params.message[:TEXT_MAX])
     schemas = {key: _schema(params) for key, params in requests.items()}
     schema = next(iter(schemas.values()))
-    if len(schemas) > 1:
+    if all(getattr(params, "url", None) for params in requests.values()):
+        schema = {"type": "object"}  # pages to open: there is nothing to fill in
+    elif len(schemas) > 1:
         schema = {"type": "object", "properties": schemas, "required": list(schemas)}
     text = f"The server `{server}` asks, for its tool `{tool}`:\n" + "\n".join(words)
     # A question on an open line must be answered whatever the person says; one that carries its own state need not.

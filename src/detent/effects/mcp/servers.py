@@ -20,7 +20,7 @@ from detent.core.effect_type import (
 )
 from detent.core.progress import Say
 from detent.effects.mcp import form
-from detent.effects.mcp.call import PendingCall
+from detent.effects.mcp.call import Ask, PendingCall
 from detent.effects.mcp.catalogue import ORDER, Offer, advice, kind_of, load_tools
 from detent.effects.mcp.config import ServerConfig
 from detent.effects.mcp.connection import MARK, Connection, OnChange
@@ -95,13 +95,18 @@ class Servers:
                 self.problems[name] = str(error)
         return found
 
-    async def relay(self, name: str, tool: str, arguments: dict[str, Any], say: Say) -> dict[str, Any]:
+    async def relay(self, name: str, tool: str, arguments: dict[str, Any], say: Say, ask: Ask) -> dict[str, Any]:
         """One call of a tool for somebody else's client; the protocol's result as it came, as JSON."""
         connection = await self._connect(self._configs[name])
         if tool not in connection.tools:
             raise EffectFailed(f"the server `{name}` has no tool `{tool}` any more", "tool_failure.not_found")
         contract = Contract("relay", "relay", f"{name}.{tool}", input=arguments)
-        return await PendingCall(connection, tool, contract).relay(say)
+        call = PendingCall(connection, tool, contract)
+        connection.relayed.add(call)
+        try:
+            return await call.relay(say, ask)
+        finally:
+            connection.relayed.discard(call)
 
     async def open_line(self, name: str) -> Connection:
         """The line to a server, for what is read there: prompts and resources."""

@@ -5,6 +5,7 @@ its class or damaged is made again from the entries.
 """
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -75,20 +76,23 @@ class Made:
         self.seq = seq
         self.written = seq  # up to where a row has it
         self.lock = threading.Lock()
+        self.is_spoilt = False  # it may have taken half of an entry
         self._behind: Follower | None = None  # where it left off in the file
 
-    def take(self, entries: Iterable[Entry]) -> None:
-        """Take what has come."""
+    def take(self, entries: Iterable[Entry], until: float | None = None) -> None:
+        """Take what has come, as much as can be taken until then."""
         for entry in entries:
             if entry.seq > self.seq:
                 self.projection.take(entry)
                 self.seq = entry.seq
+            if until is not None and time.monotonic() > until:
+                return
 
-    def read_on(self, journal: AnyJournal, run_id: str) -> None:
+    def read_on(self, journal: AnyJournal, run_id: str, until: float | None = None) -> None:
         """Take what the file has more; what was folded for that before is not folded again."""
         if self._behind is None or self._behind.run.seq < self.seq:
             self._behind = Follower(journal, run_id, self.seq)
-        self.take(self._behind.more(journal=journal))
+        self.take(self._behind.more(journal=journal), until)
 
 
 class Projector:
@@ -101,30 +105,54 @@ class Projector:
 
     def project(self, run_id: str, projection: type[P]) -> P:
         """A projection that has taken every entry there is."""
-        key = (run_id, projection)
-        with self._lock:
-            made = self._made.get(key)
-        made = made or self._begin(run_id, projection)
-        with made.lock:
-            try:
-                self._catch_up(run_id, made)
-            except BaseException:
-                with self._lock:
-                    self._made.pop(key, None)  # it may have taken half of an entry
-                raise
-            self._write(run_id, made)
-        self._keep(key, made)
+        made = self._move_on(run_id, projection, None)
         result: Any = made.projection
         return result  # type: ignore[no-any-return]
 
-    def _catch_up(self, run_id: str, made: Made) -> None:
+    def project_part(self, run_id: str, projection: type[P], seconds: float | None) -> tuple[P, int]:
+        """What a projection makes of a run in a time (None: in any), and up to which event; the next goes on there."""
+        made = self._move_on(run_id, projection, seconds)
+        result: Any = made.projection
+        return result, made.seq
+
+    def _move_on(self, run_id: str, projection: type[P], seconds: float | None) -> Made:
+        key = (run_id, projection)
+        with self._lock:
+            known = self._made.get(key)
+        begun = known or self._begin(run_id, projection)
+        with self._lock:
+            made = self._made.setdefault(key, begun)  # at once, so that two who ask do not fold it twice
+        if not made.lock.acquire(timeout=-1 if seconds is None else seconds):
+            return made  # somebody is at it: what they have by now
+        try:
+            if not made.is_spoilt:
+                self._catch_up(run_id, made, None if seconds is None else time.monotonic() + seconds)
+                self._write(run_id, made)
+        except BaseException:
+            self._drop(key, made)
+            raise
+        finally:
+            made.lock.release()
+        if made.is_spoilt:  # by somebody else, while this one waited for its turn
+            return self._move_on(run_id, projection, seconds)
+        self._keep(key, made)
+        return made
+
+    def _catch_up(self, run_id: str, made: Made, until: float | None) -> None:
         kept = self._reader.find_resident(run_id)
         fresh = None if kept is None else self._recall_entries(run_id, made.seq, kept.run.seq)
         if fresh is not None:
             made.take(fresh)
             return
         with self._reader.journal() as journal:
-            made.read_on(journal, run_id)
+            made.read_on(journal, run_id, until)
+
+    def _drop(self, key: tuple[str, type[Projection]], made: Made) -> None:
+        """It may have taken half of an entry: the next one who asks begins anew."""
+        made.is_spoilt = True
+        with self._lock:
+            if self._made.get(key) is made:
+                del self._made[key]
 
     def _recall_entries(self, run_id: str, seq: int, upto: int) -> Sequence[Entry] | None:
         """The entries after one, if memory has all of them; None: the file has to be read."""
@@ -142,11 +170,10 @@ class Projector:
         if not made.lock.acquire(blocking=False):
             return None  # somebody is at it
         try:
-            fresh = self._recall_entries(run_id, made.seq, upto)
+            fresh = None if made.is_spoilt else self._recall_entries(run_id, made.seq, upto)
             made.take(fresh or ())
         except BaseException:
-            with self._lock:
-                self._made.pop(key, None)  # it may have taken half of an entry
+            self._drop(key, made)
             raise
         finally:
             made.lock.release()

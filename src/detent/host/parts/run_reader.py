@@ -59,6 +59,8 @@ R = TypeVar("R")
 class RunReader(ABC):
     """The reading half of the port; who keeps the journal says how to come by a connection and by news."""
 
+    has_workers = False
+
     def __init__(self, home: Path, *, is_inline: bool = False) -> None:
         self.home = home
         self.tail = Tail()
@@ -163,6 +165,10 @@ class RunReader(ABC):
     def project(self, run_id: str, projection: type[P]) -> P:
         """What a projection makes of a run; what it has taken before it does not take again."""
         return self._projector.project(run_id, projection)
+
+    def project_part(self, run_id: str, projection: type[P], seconds: float | None) -> tuple[P, int]:
+        """What a projection makes of a run in a time (None: in any), and up to which event; the next goes on there."""
+        return self._projector.project_part(run_id, projection, seconds)
 
     def deeds(self, run_id: str, after: int = 0) -> Sequence[Deed]:
         """What a run did to the outside world after one of its events."""

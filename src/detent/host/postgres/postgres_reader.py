@@ -16,7 +16,7 @@ from detent.host.postgres.hint import MOVED, make_mark, read_moved
 from detent.host.postgres.job_queue import ANYWHERE, NEEDS, PLACE, QUEUE, RULES_NEEDED, STALLED_S
 from detent.host.postgres.journal import PostgresJournal
 from detent.host.postgres.schema import VERSION, check_version
-from detent.host.reading import StoreCheck, Unserved
+from detent.host.reading import Lack, StoreCheck, Unserved
 
 LOOK_S = 1.0  # a hint may be lost, so that one looks so often all the same
 TROUBLE_S = 0.5
@@ -36,26 +36,37 @@ UNSERVED = (
 )
 
 
-def explain_queue(queue: str, effect: str, source: str, place: str | None, seen_at: float | None) -> str:
-    """Why nobody takes a call of a queue that nobody serves."""
+def find_lack(queue: str) -> Lack:
+    """What those lack who are at work, to make a call of a queue that nobody serves."""
     if queue.startswith(RULES_NEEDED):
-        return "no worker here is new enough for this run; update one"
+        return "rules"
     if queue.startswith(NEEDS):
-        return (
-            f"no worker here has the effect `{effect}` of {source}"
-            if source
-            else f"no worker here has the effect `{effect}`"
-        )
+        return "effect"
     if queue.startswith(PLACE):
+        return "place"
+    return "local" if queue == ANYWHERE else "worker"
+
+
+def explain_lack(lack: Lack, effect: str, source: str, place: str | None, seen_at: float | None) -> str:
+    """Why nobody makes a call."""
+    if lack == "rules":
+        return "no worker here is new enough for this run; update one"
+    if lack == "effect" and source:
+        return f"no worker here has the effect `{effect}` of {source}"
+    if lack == "effect":
+        return f"no worker here has the effect `{effect}`"
+    if lack == "place":
         since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seen_at or 0.0))
         return f"no worker is at `{place}` since {since}, where the files of this run are"
-    if queue == ANYWHERE:
+    if lack == "local":
         return "no worker takes local calls of new runs; start one with `detent worker`"
     return "no worker is there; start one with `detent worker`"
 
 
 class PostgresReader(RunReader):
     """The reading half of the port, for a journal in PostgreSQL."""
+
+    has_workers = True
 
     def __init__(self, database: Database, home: Path, *, is_owner: bool = False) -> None:
         super().__init__(home)
@@ -108,12 +119,12 @@ class PostgresReader(RunReader):
         """Calls that nobody at work can make: of one run, or of all."""
         with self.journal() as journal:
             rows = journal.rows(UNSERVED, (STALLED_S, PATIENCE_S, QUEUE, run_id))
-        return tuple(
-            Unserved(
-                one, contract_id, explain_queue(queue, self._find_effect(one, contract_id), source, place, seen_at)
-            )
-            for one, contract_id, queue, source, place, seen_at in rows
-        )
+        found = []
+        for one, contract_id, queue, source, place, seen_at in rows:
+            lack = find_lack(queue)
+            effect = self._find_effect(one, contract_id) if lack == "effect" else ""
+            found.append(Unserved(one, contract_id, explain_lack(lack, effect, source, place, seen_at), lack))
+        return tuple(found)
 
     def _find_effect(self, run_id: str, contract_id: str) -> str:
         contract = self.standing(run_id).run.contract(contract_id)

@@ -1,6 +1,10 @@
 """Of definitions: machines, files and effects that cannot be taken as they are."""
 
 CHINESE = {
+    "a budget is a mapping with `calls` or `total`, and `per`: how long it counts": "预算是一个映射，含 `calls` 或 `total`，以及 `per`：计算的时间段",
+    "`calls` of a budget is {}; it must be a number of calls, at least 1": "预算的 `calls` 是 {0}；它必须是调用次数，至少为 1",
+    "`per` of a budget is {}; it must be a time such as 90s, 1h or 1d": "预算的 `per` 是 {0}；它必须是时间，例如 90s、1h 或 1d",
+    "`total` of a budget maps names of arguments to the most that they may come to": "预算的 `total` 把参数名映射到其总和的上限",
     "`{}` comes last: it has work, no transitions, and is no end": "`{0}` 是最后执行的：它要有工作、没有转移，也不是终点",
     "this is no state machine: it needs `StartAt` and `States`": "这不是状态机：需要 `StartAt` 和 `States`",
     "this machine is written in JSONata; only JSONPath can be carried over": "这台状态机用 JSONata 编写；只能转换 JSONPath",

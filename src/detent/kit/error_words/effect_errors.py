@@ -30,6 +30,7 @@ CHINESE = {
     "server `{}` wants to know who you are; log in with `detent mcp login {}`": "服务器 `{0}` 要知道你是谁；请用 `detent mcp login {1}` 登录",
     "no program was told to make the call": "没有任何程序被告知去做这次调用",
     "the program that called it is gone, and nothing was called": "发起调用的程序已经不在，什么都没有调用",
-    "`{}` asks its user something, which cannot be passed on": "`{0}` 要向用户提问，而这无法转交",
+    "`{}` asks its user something, and nobody has answered it": "`{0}` 要向用户提问，而没有人回答",
+    "`{}` wants a model or folders of its client; only what people answer is passed on": "`{0}` 想要其客户端的模型或文件夹；只转交人的答复",
     "the model gave no answer": "模型没有给出回答",
 }

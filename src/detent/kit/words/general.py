@@ -259,6 +259,11 @@ CHINESE: dict[str, str] = {
     "older runs were not looked at": "更早的运行没有查看",
     "needs {names}: pip install 'detent[{extra}]'": "需要 {names}：pip install 'detent[{extra}]'",
     "there is no command `{name}`; did you mean {names}?": "没有命令 `{name}`；您是不是想用 {names}？",
+    "there is no command `{name}`": "没有命令 `{name}`",
+    "there is no option `{name}`; did you mean {names}?": "没有选项 `{name}`；您是不是想用 {names}？",
+    "there is no option `{name}`": "没有选项 `{name}`",
+    "{name} is missing": "缺少 {name}",
+    "{name} cannot be that: {message}": "{name} 不能是这个值：{message}",
     "{names} not installed; only notebook runs need it: pip install 'detent[notebook]'": (
         "{names} 没有安装；只有笔记本运行需要它：pip install 'detent[notebook]'"
     ),

@@ -196,7 +196,8 @@ def _head() -> list[str]:
 def fit_list(runs: Sequence[Summary], width: int, height: int = 0) -> Lines:
     """The list for a terminal of this size: what is asked goes beneath its run when there is no room beside it.
 
-    Where even that is too wide, names are cut. Without a height it is as long as it is.
+    Where even that is too wide, names are cut, and then each run takes several lines. Without a height it is as long as
+    it is.
     """
     runs = [summary for summary, _depth in order_families(runs)]
     lines = [line for line, _painted in table(runs)]
@@ -204,10 +205,13 @@ def fit_list(runs: Sequence[Summary], width: int, height: int = 0) -> Lines:
     if any(wide(line) > width for line in lines):
         rows = [_row(summary) for summary in runs]
         lines = columns(_cut_names([row[:-1] for row in (_head(), *rows)], width))
-        under = [f"  │ {row[-1]}" if row[-1] else "" for row in rows]
-        groups = [[line, _cut(more, width)] if more else [line] for line, more in zip(lines[1:], under, strict=True)]
+        under = [[f"  │ {row[-1]}"] if row[-1] else [] for row in rows]
+        if any(wide(line) > width for line in lines):  # as narrow as a phone: one thing beneath the other
+            under = [[f"  {row[1]} · {row[2]}", f"  {row[4]}", *more] for row, more in zip(rows, under, strict=True)]
+            lines = columns([[row[0], row[3]] for row in (_head(), *rows)])
+        groups = [[_cut(one, width) for one in (line, *more)] for line, more in zip(lines[1:], under, strict=True)]
     yield lines[0], "" if len(lines) == 1 else "dim"
-    left = height - 1 if height else 2 * len(groups) + 1
+    left = height - 1 if height else sum(map(len, groups)) + 1
     for number, group in enumerate(groups):
         left -= len(group)
         if left < (number + 1 < len(groups)):

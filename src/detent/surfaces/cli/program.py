@@ -89,8 +89,9 @@ class Program(click.Group):
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing and not name.startswith("-"):
             near = get_close_matches(name, self.list_commands(ctx), n=3, cutoff=0.6)
             names = ", ".join(f"`{one}`" for one in near)
-            if near:
-                ctx.fail(_("there is no command `{name}`; did you mean {names}?", name=name, names=names))
+            from detent.surfaces.cli.usage import name_command
+
+            ctx.fail(name_command(name, names))
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -180,8 +181,10 @@ def _call(given: list[str]) -> int:
 
 def _mistake(error: click.ClickException, is_json: bool) -> int:
     """A command line that cannot be meant as it is written."""
+    from detent.surfaces.cli.usage import describe_usage
+
     context: Any = getattr(error, "ctx", None)
-    message = error.format_message()
+    message = describe_usage(error)
     if is_json:
         from detent.kit.terminal.trouble import failure
 

@@ -26,6 +26,7 @@ from detent.effects.mcp import Offer, ServerConfig, Servers, kind_of
 from detent.errors import AlreadyDone, CallNotDone, DetentError, Waiting
 from detent.guarding import FunctionGuard
 from detent.kit.text import call_lines, visible
+from detent.surfaces.mcp.client_line import ClientLine, PausedCalls
 from detent.surfaces.mcp.tool_pin import Pins, ToolPin, pin_of
 
 NAME_MAX = 64
@@ -46,7 +47,7 @@ CHANGES: dict[str, tuple[Any, Any]] = {  # by how a server's word for it begins
     "Resource": (ResourcesListChanged, types.ResourceListChangedNotification),
 }
 _COMPLETE = {"resultType": "complete"}  # what an older server does not say of its result
-_say: ContextVar[Callable[[Any], None]] = ContextVar("say", default=lambda _: None)
+_client: ContextVar[ClientLine] = ContextVar("client")  # whose call this is
 
 
 class ToolReported(PartialFailure):
@@ -106,6 +107,7 @@ class Gateway:
         self._bus = InMemorySubscriptionBus()  # clients that listen for changes,
         self._older: OrderedDict[str, Any] = OrderedDict()  # and older ones, which are told unasked: by session
         self._telling: set[asyncio.Task[None]] = set()
+        self._paused = PausedCalls()
         servers.on_change = self._note_change
         self.server: Server[Any] = Server(
             "detent-gateway",
@@ -165,7 +167,8 @@ class Gateway:
         effect, said, kind = f"{server.name}.{offer.name}", server.tool(offer.name), kind_of(server, offer)
 
         async def call(**arguments: Any) -> Any:
-            reply = await self._servers.relay(server.name, offer.name, arguments, _say.get())
+            client = _client.get()
+            reply = await self._servers.relay(server.name, offer.name, arguments, client.say, client.ask)
             if reply.get("isError"):
                 failed = types.CallToolResult.model_validate(reply)
                 raise ToolReported(_text(failed) or f"`{effect}` reported an error", failed)
@@ -174,7 +177,8 @@ class Gateway:
         call.__doc__ = offer.description
         key = (lambda **given: [given.get(one) for one in said.key]) if said.key else None
         decorate = self._guard.tool(effect, effect=kind, key=key, scope=said.scope,
-                                    timeout_s=said.timeout_s or server.timeout_s, settle_s=0.0)  # fmt: skip
+                                    timeout_s=said.timeout_s or server.timeout_s, settle_s=0.0,
+                                    budget=said.budget)  # fmt: skip
         return OfferedTool(name, effect, server, offer, self._pins.find(effect, offer), decorate(call))
 
     def _guard_pins(self) -> Callable[..., Awaitable[Any]]:
@@ -215,16 +219,24 @@ class Gateway:
         tool = self._tools.get(params.name)
         if tool is None:
             return _fail(f"there is no tool `{visible(params.name)}` here")
-        given, session = dict(params.arguments or {}), _name_session(ctx)
-        token = _say.set(_pass_progress(ctx))
+        given, session, mark = dict(params.arguments or {}), _name_session(ctx), params.request_state
+        call = (params.name, given, session)
+        if mark is not None and self._paused.find(mark, call):
+            return await self._paused.go_on(ctx, mark, params.input_responses)
+        client = ClientLine(ctx)
+        work = self._make_call(client, tool, given, session)
+        return await (self._paused.begin(client, work, call) if client.is_asked_by_result else work)
+
+    async def _make_call(self, client: ClientLine, tool: OfferedTool, given: dict[str, Any], session: str) -> Any:
+        token = _client.set(client)
         try:
-            return await self._call(ctx, tool, given, session)
-        except (EffectFailed, OutcomeUnknown, DetentError, TypeError) as error:
+            return await self._call(client, tool, given, session)
+        except (EffectFailed, PartialFailure, OutcomeUnknown, DetentError, TypeError) as error:
             return _fail(visible(str(error), keep="\n"))
         finally:
-            _say.reset(token)
+            _client.reset(token)
 
-    async def _call(self, ctx: Any, tool: OfferedTool, given: dict[str, Any], session: str) -> Any:
+    async def _call(self, client: ClientLine, tool: OfferedTool, given: dict[str, Any], session: str) -> Any:
         asked = None
         for _ in range(2):
             try:
@@ -233,7 +245,7 @@ class Gateway:
                 call = self._guard.options(tool.call, waiting="raise", session=session, by=session)
                 return {**_COMPLETE, **await call(**given)}
             except Waiting as waiting:
-                if asked is not None or not await self._ask_user(ctx, waiting):
+                if asked is not None or not await self._ask_user(client, waiting):
                     return self._describe_waiting(waiting)
                 asked = waiting  # decided just now: the same call again
             except AlreadyDone as done:
@@ -241,7 +253,7 @@ class Gateway:
             except ToolReported as failed:
                 return failed.reply
             except CallNotDone as error:
-                return _fail(f"{error} (run {error.run_id})")
+                return _fail(f"{error} (run {error.run_id})" if error.run_id else str(error))
         return _fail("it could not be decided")
 
     async def _ask_about_change(self, tool: OfferedTool) -> OfferedTool:
@@ -261,9 +273,9 @@ class Gateway:
         text = types.TextContent(type="text", text="\n".join(lines))
         return types.CallToolResult(content=[text], is_error=True, _meta={"detent": told})
 
-    async def _ask_user(self, ctx: Any, asked: Waiting) -> bool:
+    async def _ask_user(self, client: ClientLine, asked: Waiting) -> bool:
         """Have the client ask its user, where the operator allows that; whether somebody has decided."""
-        if not self._may_approve or not _can_elicit(ctx):
+        if not self._may_approve or not client.can_be_asked():
             return False
         host = self._guard.background.host
         question = next(
@@ -274,13 +286,12 @@ class Gateway:
         if question.approvers or question.quorum > 1 or question.require_signature:
             return False  # what an MCP client says carries no credential
         words = "\n".join([visible(asked.question, keep="\n"), *call_lines(asked.call)])
-        reply = await ctx.session.elicit_form(words, DECISION, related_request_id=ctx.request_id)
+        reply = await client.ask(types.ElicitRequestFormParams(message=words, requested_schema=DECISION))
         if reply.action == "cancel" or (reply.action == "accept" and not reply.content):
             return False
-        is_yes = reply.action == "accept" and bool((reply.content or {}).get("approve"))
+        is_yes = reply.action == "accept" and (reply.content or {}).get("approve") is True
         said = {"approved": is_yes, "channel": "mcp", "call_hash": question.call_hash}
-        who = Identity(_name_session(ctx), "mcp")
-        await self._guard.answer_async(asked, said, by=who)
+        await self._guard.answer_async(asked, said, by=Identity(_name_client(client.ctx), "mcp"))
         return True
 
     # what is only read
@@ -327,30 +338,18 @@ class Gateway:
         raise ValueError(f"there is no prompt `{params.name}` here")
 
 
-def _name_session(ctx: Any) -> str:
-    """Whose calls these are: the client's own name, which nobody has checked, and its session over HTTP."""
+def _name_client(ctx: Any) -> str:
+    """The client's own name, which nobody has checked."""
     info = getattr(getattr(ctx.session, "client_params", None), "client_info", None)
     name = "".join(ch for ch in getattr(info, "name", "") if ch.isalnum() or ch in "-_.")[:60] or "unknown"
+    return f"mcp:{name}"
+
+
+def _name_session(ctx: Any) -> str:
+    """Whose calls these are: the client by its name, and its session over HTTP."""
     headers = getattr(ctx.request, "headers", None)
     number = headers.get("mcp-session-id", "") if headers is not None else ""
-    return f"mcp:{name}" + (f":{number[:32]}" if number else "")
-
-
-def _can_elicit(ctx: Any) -> bool:
-    able = getattr(ctx.session, "client_capabilities", None)
-    return bool(able is not None and able.elicitation is not None and ctx.session.can_send_request)
-
-
-def _pass_progress(ctx: Any) -> Callable[[Any], None]:
-    tasks: set[asyncio.Task[None]] = set()
-
-    def say(told: Any) -> None:
-        work = ctx.session.report_progress(float(told.get("progress") or 0), told.get("total"), told.get("text"))
-        task = asyncio.ensure_future(work)
-        tasks.add(task)
-        task.add_done_callback(tasks.discard)
-
-    return say
+    return _name_client(ctx) + (f":{number[:32]}" if number else "")
 
 
 def _text(reply: types.CallToolResult) -> str:

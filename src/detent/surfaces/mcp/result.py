@@ -64,6 +64,21 @@ class Events(BaseModel):
     has_more: bool = False
 
 
+class Document(BaseModel):
+    """Something that a run has made."""
+
+    uri: str = Field(description="Read it as a resource.")
+    run_id: str
+    agent: str
+    mime: str
+
+
+class Documents(BaseModel):
+    """What the latest runs have made."""
+
+    documents: list[Document]
+
+
 class Questions(BaseModel):
     """Everything that waits for a person."""
 

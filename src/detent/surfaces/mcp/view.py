@@ -10,11 +10,19 @@ from detent.errors import Refused, Unknown
 from detent.host.housekeeping import HOUSEKEEPING
 from detent.host.port import Reader
 from detent.host.reading import OpenQuestion, Query
+from detent.kit.agent import Agent, RunDocument, agent_of
 from detent.kit.record import record_of
-from detent.surfaces.mcp.result import Events, Line, Lines, Question, Questions, Standing
+from detent.kit.terminal.story import consequences, headline
+from detent.kit.text import clock, visible
+from detent.surfaces.mcp.result import Document, Documents, Events, Line, Lines, Question, Questions, Standing
 
 LIST_MAX = 200
 EVENTS_MAX = 200
+
+
+def _load_documents(agent: Agent) -> dict[str, RunDocument]:
+    found: dict[str, RunDocument] = agent.load("documents") or {}
+    return found
 
 
 class ClientView:
@@ -113,6 +121,34 @@ class ClientView:
     def trace(self, name: str) -> list[dict[str, Any]]:
         """Every event of a run."""
         return [record_of(entry) for entry in self._reader.entries(self.find(name))]
+
+    def log(self, name: str) -> str:
+        """What `detent log` prints of a run."""
+        lines: list[str] = []
+        for entry in self._reader.entries(self.find(name)):
+            lines.append(f"{entry.seq:>5}  {clock(entry.event.at)}  {headline(entry.event)}")
+            lines += [f"{'':>7}{line}" for line in consequences(entry)]
+        return visible("\n".join(lines), keep="\n") + "\n"
+
+    def documents(self) -> Documents:
+        """What the latest runs have made, for other programs to read."""
+        latest = self._reader.list(Query(without=HOUSEKEEPING, limit=LIST_MAX)).runs if self._reader.has_runs() else []
+        found = []
+        for one in latest:
+            agent = agent_of(one.source, one.parent)
+            for name, made in (_load_documents(agent) if agent is not None else {}).items():
+                uri = f"detent://runs/{one.run_id}/documents/{name}"
+                found.append(Document(uri=uri, run_id=one.run_id, agent=agent.name if agent else "", mime=made.mime))
+        return Documents(documents=found)
+
+    def document(self, name: str, document: str) -> str:
+        """One of them."""
+        summary = self._reader.find(name)
+        agent = agent_of(summary.source, summary.parent)
+        known = _load_documents(agent) if agent is not None else {}
+        if document not in known:
+            raise Unknown(f"run {summary.run_id} has no document {document}; it has {', '.join(known) or 'none'}")
+        return known[document].write(self._reader, summary.run_id)
 
     def contract(self, name: str, contract_id: str) -> dict[str, Any]:
         """A contract as it was last seen open, with the status it has now, and the events that moved it."""

@@ -1,6 +1,5 @@
 """Addresses of definitions: what the project offers, with pictures and problems, and what differs between two."""
 
-import asyncio
 from pathlib import Path
 from typing import Any, Literal
 
@@ -87,6 +86,14 @@ class NameQuery(Asked, frozen=True):
     name: shape.Name
 
 
+class DefinitionQuery(Asked, frozen=True):
+    """Which one, and whether the groups of a large machine are folded, but for those that are named."""
+
+    name: shape.Name
+    fold: bool = False
+    open: shape.Opened = ()
+
+
 async def definitions(room: HttpServer, _: HttpCall) -> list[DefinitionLine]:
     """What can be started here."""
     return [_line(entry, room.library.folder) for entry in await room.library.entries()]
@@ -111,12 +118,16 @@ def _line(entry: LibraryEntry, folder: Path) -> DefinitionLine:
 async def definition(room: HttpServer, call: HttpCall) -> DefinitionView:
     """One definition."""
     entry = await room.library.entry(call.query.name)
-    made = entry.definition
+    made, asked = entry.definition, call.query
+
+    def draw(machine: Machine) -> Graph:
+        return lay_out(machine, picture(machine), asked.open if asked.fold else None)
+
     return DefinitionView(
         line=_line(entry, room.library.folder),
         source=_source(room.library.folder / entry.name),
         input=dict(made.input) if made else {},
-        graph=lay_out(made.machine, picture(made.machine)) if made else None,
+        graph=await room.ask(draw, made.machine) if made else None,  # a large one takes its time
     )
 
 
@@ -141,12 +152,12 @@ async def definition_svg(room: HttpServer, call: HttpCall) -> Response:
 async def compare(room: HttpServer, call: HttpCall) -> Comparison:
     """What differs between two machines."""
     left, right = await _machine(room, call.query.left), await _machine(room, call.query.right)
-    return await asyncio.to_thread(compare_machines, left, right)
+    return await room.ask(compare_machines, left, right)
 
 
 def compare_machines(left: Machine, right: Machine) -> Comparison:
     """What differs between two machines, and both pictures."""
-    changes = differences(left, right)
+    changes = list(differences(left, right))
     return Comparison(not changes, changes, lay_out(left, picture(left)), lay_out(right, picture(right)))
 
 
@@ -196,7 +207,7 @@ ROUTES = (
     Route("GET", "/api/definitions", definitions, "The workflow files of the project, with their problems",
           list[DefinitionLine], tag="definitions"),
     Route("GET", "/api/definitions/view", definition, "One definition: text, picture, input schema", DefinitionView,
-          query=NameQuery, errors=SOME, tag="definitions"),
+          query=DefinitionQuery, errors=SOME, tag="definitions"),
     Route("GET", "/api/definitions/graph.svg", definition_svg, "The picture of a definition as SVG", query=NameQuery,
           kind="svg", errors=SOME, tag="definitions"),
     Route("GET", "/api/definitions/compare", compare, "What differs between two machines", Comparison,

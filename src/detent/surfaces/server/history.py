@@ -15,7 +15,7 @@ from detent.host.port import Reader
 from detent.kit.http.route import HttpCall, Route
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.contract_lives import ContractLives
-from detent.surfaces.server.graph import Graph, GraphQuery, drawing, graph, picture_of
+from detent.surfaces.server.graph import Graph, GraphQuery, SvgQuery, drawing, graph, picture_of
 from detent.surfaces.server.server_context import HttpServer
 
 PAGE_BYTES = 2 * 1024 * 1024  # a page of events ends here, however few they are
@@ -111,7 +111,7 @@ def _seq(call: HttpCall, last: int) -> int:
 async def draw(room: HttpServer, call: HttpCall) -> Graph:
     """The picture as data, laid out."""
     run_id = (await room.find(call.path["run_id"])).run_id
-    return await room.ask(graph, room.reader, run_id, call.query.at)
+    return await room.ask(graph, room.reader, run_id, call.query)
 
 
 async def draw_svg(room: HttpServer, call: HttpCall) -> Response:
@@ -124,9 +124,15 @@ async def draw_svg(room: HttpServer, call: HttpCall) -> Response:
 async def contracts(room: HttpServer, call: HttpCall) -> shape.LifePage:
     """The lives of a run's contracts."""
     run_id = (await room.find(call.path["run_id"])).run_id
-    lives = await room.ask(room.reader.project, run_id, ContractLives)
-    after, upto, total = call.query.after, call.query.after + call.query.limit, len(lives.contracts)
-    return shape.LifePage(run_id, lives.page(after, upto), upto if upto < total else None, total)
+    return await room.ask(_page_lives, room.reader, run_id, call.query)
+
+
+def _page_lives(reader: Reader, run_id: str, asked: shape.LifeQuery) -> shape.LifePage:
+    lives, known = reader.project_part(run_id, ContractLives, asked.within or None)
+    total = len(lives.contracts)
+    after = max(0, total - asked.limit) if asked.newest else asked.after
+    upto = after + asked.limit
+    return shape.LifePage(run_id, lives.page(after, upto), upto if upto < total else None, total, after, known)
 
 
 async def deeds(room: HttpServer, call: HttpCall) -> shape.Deeds:
@@ -151,9 +157,10 @@ ROUTES = (
     Route("GET", "/api/runs/{run_id}/verify", verify, "Replay a run and check every hash", shape.ProofView,
           errors=SOME),
     Route("GET", "/api/runs/{run_id}/at/{seq}", moment, "The run as it was", shape.RunView, errors=SOME),
-    Route("GET", "/api/runs/{run_id}/graph", draw, "The picture of a run, laid out", Graph, query=shape.PointQuery,
-          errors=SOME),
-    Route("GET", "/api/runs/{run_id}/graph.svg", draw_svg, "The picture of a run as SVG", query=GraphQuery,
+    Route("GET", "/api/runs/{run_id}/graph", draw, "The picture of a run, laid out", Graph, query=GraphQuery,
+          errors=SOME, about="With `fold`, groups of states of a large machine are one box each, but for those in "
+          "`open`. With `within`, the way of a long run is drawn as far as it is known after that time (`upto`)."),
+    Route("GET", "/api/runs/{run_id}/graph.svg", draw_svg, "The picture of a run as SVG", query=SvgQuery,
           kind="svg", errors=SOME),
     Route("GET", "/api/runs/{run_id}/contracts", contracts, "Every contract of a run, with its moves", shape.LifePage,
           query=shape.LifeQuery, errors=SOME),

@@ -30,6 +30,7 @@ WORDS = {
     413: "too large",
     415: "not JSON",
     422: "it does not fit the schema",
+    425: "too early: something else must be opened first",
 }
 MEDIA = {
     "json": "application/json",

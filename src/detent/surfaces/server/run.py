@@ -91,7 +91,12 @@ async def standing(room: HttpServer, run_id: str, call: HttpCall) -> shape.RunVi
     if found is None:
         found = await room.ask(_standing, room.reader, run_id)
     who, people = viewer_of(room, call.request)
-    return view.run_view(*found, who=who, people=people)
+    shown = view.run_view(*found, who=who, people=people)
+    if not room.reader.has_workers or found[0].run.status is not Status.RUNNING:
+        return shown
+    unserved = await room.ask(room.reader.list_unserved, run_id)
+    calls = [shape.UnservedCall(one.contract_id, one.lack, one.problem) for one in unserved]
+    return msgspec.structs.replace(shown, unserved=calls)
 
 
 def _standing(reader: Reader, run_id: str) -> tuple[Standing, tuple[Entry, ...]]:

@@ -8,11 +8,13 @@ from msgspec import Meta
 
 from detent.core.events import Started
 from detent.core.status import TERMINAL
+from detent.errors import Unknown
 from detent.host.port import Reader
 from detent.host.reading import Summary
 from detent.kit.http.asked import Asked, Count
 from detent.kit.http.route import HttpCall, Route
 from detent.surfaces.server import shape, view
+from detent.surfaces.server.lane import LaneSum, LaneView, list_lanes
 from detent.surfaces.server.run_comparison import BarPair, Compared, compare_bars
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.waterfall import (
@@ -45,6 +47,7 @@ class WaterfallQuery(Asked, frozen=True):
     sort: Literal["begin", "longest"] = "begin"
     offset: shape.Seq = 0
     limit: Count = 200
+    within: shape.Within = 0.0
 
 
 class BarView(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -75,6 +78,7 @@ class WaterfallPage(msgspec.Struct, frozen=True):
 
     run_id: str
     seq: int
+    upto: int  # the event up to which the bars are known; less than `seq` only where `within` was given
     started_at: float
     until: float  # the end of the run, or its latest event
     is_over: bool
@@ -115,6 +119,28 @@ class RunDifference(msgspec.Struct, frozen=True):
     differing: int
 
 
+class LaneQuery(Asked, frozen=True):
+    """Which moment, the lanes in which lane, and which of them."""
+
+    at: shape.Seq = 0
+    path: Annotated[str, Meta(max_length=1000)] = ""
+    only: Literal["", "pending", "running", "waiting", "completed", "failed"] = ""
+    offset: shape.Seq = 0
+    limit: Count = 100
+
+
+class LanePage(msgspec.Struct, frozen=True):
+    """Some of an action's lanes."""
+
+    run_id: str
+    seq: int
+    state: str
+    sum: LaneSum
+    lanes: list[LaneView]
+    offset: int
+    matching: int
+
+
 async def waterfall(room: HttpServer, call: HttpCall) -> WaterfallPage:
     """The bars of a run."""
     found = await room.find(call.path["run_id"])
@@ -122,12 +148,12 @@ async def waterfall(room: HttpServer, call: HttpCall) -> WaterfallPage:
 
 
 def _page(reader: Reader, found: Summary, asked: WaterfallQuery) -> WaterfallPage:
-    made = reader.project(found.run_id, RunBars)
+    made, upto = reader.project_part(found.run_id, RunBars, asked.within or None)
     bars, logs = list(made.bars), made.logs  # at once: whoever folds may move on in another thread
     now = reader.summary(found.run_id) or found
     since, until = now.started_at, now.updated_at
-    if made.sums is None or made.sums[0] != now.seq:  # a long run has many bars: they are summed once for every event
-        made.sums = (now.seq, count_begun(bars, since, until, PIECES), sum_actions(bars, until, ACTIONS_MAX))
+    if made.sums is None or made.sums[0] != upto:  # a long run has many bars: they are summed once for every event
+        made.sums = (upto, count_begun(bars, since, until, PIECES), sum_actions(bars, until, ACTIONS_MAX))
     _, begun, actions = made.sums
     chosen = choose_bars(bars, _list_wishes(asked, until), asked.sort, until)
     shown = [_view(bar) for bar in chosen[asked.offset : asked.offset + asked.limit]]
@@ -135,6 +161,7 @@ def _page(reader: Reader, found: Summary, asked: WaterfallQuery) -> WaterfallPag
     return WaterfallPage(
         run_id=found.run_id,
         seq=now.seq,
+        upto=min(upto, now.seq),
         started_at=since,
         until=until,
         is_over=now.status in TERMINAL,
@@ -173,6 +200,23 @@ def _view(bar: Bar) -> BarView:
     return BarView(**{**fields, "spans": list(bar.spans)})
 
 
+async def lanes(room: HttpServer, call: HttpCall) -> LanePage:
+    """The lanes of a run's state, now or at an earlier moment."""
+    run_id = (await room.find(call.path["run_id"])).run_id
+    return await room.ask(_page_lanes, room.reader, run_id, call.query)
+
+
+def _page_lanes(reader: Reader, run_id: str, asked: LaneQuery) -> LanePage:
+    standing = reader.at(run_id, asked.at) if asked.at else reader.standing(run_id)
+    run = standing.run
+    known = list_lanes(standing.machine, run, asked.path)
+    if known is None:
+        raise Unknown(f"after event {run.seq} this run had no work side by side there")
+    found = [one for one in known[1] if not asked.only or one.status == asked.only]
+    shown = found[asked.offset : asked.offset + asked.limit]
+    return LanePage(run_id, run.seq, run.state, known[0], shown, asked.offset, len(found))
+
+
 async def difference(room: HttpServer, call: HttpCall) -> RunDifference:
     """Two runs side by side."""
     asked: DifferenceQuery = call.query
@@ -208,11 +252,16 @@ def _side(reader: Reader, found: Summary, bars: int) -> Side:
 
 
 ROUTES = (
+    Route("GET", "/api/runs/{run_id}/lanes", lanes, "Work side by side, item by item", LanePage, query=LaneQuery,
+          errors=(404, 409),
+          about="Each item of a `for_each`, or each branch of a parallel state, with where it stands; `path` goes into "
+          "lanes that have lanes of their own."),
     Route("GET", "/api/runs/{run_id}/waterfall", waterfall, "Where the time of a run went", WaterfallPage,
           query=WaterfallQuery, errors=(404, 409),
           about="One bar for each state the run was in and for each contract, attempt by attempt, with its waits, the "
           "tokens and the cost of model calls, and the runs of children. `begun`, `actions` and `total` are over the "
-          "whole run, whatever part is asked for."),
+          "whole run, whatever part is asked for. With `within`, what is known of a long run after so many seconds; "
+          "whoever asks again gets more."),
     Route("GET", "/api/runs/{run_id}/difference", difference, "Two runs side by side", RunDifference,
           query=DifferenceQuery, errors=(404, 409),
           about="Bars are paired by what they are; times are no difference, what went in, what came out, how it ended "

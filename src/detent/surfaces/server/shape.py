@@ -6,15 +6,18 @@ Times are seconds since the epoch. What is not there is null or left out; a fiel
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from detent.core.signed_answer import PAYLOAD_MAX, SIGNATURE_MAX
-from detent.host.reading import Deed, OpenQuestion
+from detent.host.reading import Deed, Lack, OpenQuestion
 from detent.host.standing import Can
 from detent.kit.http.asked import Asked, Count
+from detent.surfaces.server.lane import LaneSum
 
 PAGE_MAX = 500
 Seq = Annotated[int, Meta(ge=0, le=2**53)]
+Within = Annotated[float, Meta(ge=0, le=10)]  # seconds after which a part is enough; 0: the whole is wanted
+Opened = Annotated[tuple[Annotated[str, Meta(max_length=300)], ...], Meta(max_length=500)]  # groups of a picture
 Name = Annotated[str, Meta(max_length=200)]
 Note = Annotated[str, Meta(max_length=10_000)]
 StatusName = Literal["pending", "running", "waiting", "completed", "failed", "rejected", "cancelled"]
@@ -140,6 +143,14 @@ class LogPage(msgspec.Struct, frozen=True):
     last: int
 
 
+class UnservedCall(msgspec.Struct, frozen=True):
+    """A call that nobody at work can make."""
+
+    contract_id: str
+    lack: Lack
+    problem: str
+
+
 class RunView(msgspec.Struct, frozen=True):
     """Where a run stands, or stood."""
 
@@ -174,6 +185,8 @@ class RunView(msgspec.Struct, frozen=True):
     children: list[str]
     can: Can
     why: list[LogEntry]
+    lanes: list[LaneSum] = []  # work side by side in its state
+    unserved: list[UnservedCall] | UnsetType = UNSET  # while it runs, where calls are made by workers
 
 
 class MoveView(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -200,6 +213,8 @@ class LifePage(msgspec.Struct, frozen=True):
     contracts: list[Life]
     next: int | None
     total: int
+    offset: int  # of the first of them
+    upto: int  # the event up to which they are known
 
 
 class ProofView(msgspec.Struct, frozen=True):
@@ -330,10 +345,12 @@ class LogQuery(Asked, frozen=True):
 
 
 class LifeQuery(Asked, frozen=True):
-    """Which contracts."""
+    """Which contracts: those after a place, or the newest; those that are known after some seconds, or all."""
 
     after: Seq = 0
     limit: Count = 200
+    newest: bool = False
+    within: Within = 0.0
 
 
 class PointQuery(Asked, frozen=True):

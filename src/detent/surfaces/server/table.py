@@ -8,6 +8,7 @@ from detent.surfaces.server import (
     audit,
     batch,
     bulk,
+    caller_routes,
     control,
     definition,
     draft,
@@ -47,6 +48,7 @@ PARTS = (
     stream,
     hook,
     trigger_routes,
+    caller_routes,
     workshop,
 )
 

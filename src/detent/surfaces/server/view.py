@@ -20,6 +20,7 @@ from detent.host.reading import Summary
 from detent.host.standing import Can, Standing, question_of
 from detent.kit.markup import harmless
 from detent.surfaces.server import shape
+from detent.surfaces.server.lane import sum_lanes
 
 FOLD_BYTES = 64 * 1024  # a part of an event larger than this is folded away where many events are shown
 KINDS: dict[type[Event], str] = {Started: "started", Signalled: "signalled", ContractMoved: "moved"}
@@ -123,6 +124,7 @@ def run_view(
         children=standing.children,
         can=standing.can if who is None or people is None else _limit(standing.can, who, people),
         why=list(view_entries(why)),
+        lanes=sum_lanes(machine, run),
     )
 
 

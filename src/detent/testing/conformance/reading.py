@@ -193,6 +193,22 @@ async def check_a_projection_takes_every_entry_once(open_host: HostOpener, home:
         assert host.reader.project("r", Tally).seqs == list(range(1, 9))
 
 
+async def check_a_projection_that_is_made_in_parts_is_the_same(open_host: HostOpener, home: Path) -> None:
+    async with open_host(home) as host:
+        await host.start(DOOR, run_id="r")
+        for number in range(30):
+            await host.signal("r", "OPEN" if number % 2 == 0 else "CLOSE")
+    async with open_host(home) as host:
+        reached = 0
+        while reached < 31:
+            tally, seq = host.reader.project_part("r", Tally, 0.0)
+            assert reached < seq, "each part brings it further"
+            assert tally.seqs == list(range(1, seq + 1))
+            reached = seq
+        await host.signal("r", "OPEN")
+        assert host.reader.project("r", Tally).seqs == list(range(1, 33))
+
+
 async def check_the_list_knows_which_runs_have_moved_since(open_host: HostOpener, home: Path) -> None:
     clock = HandClock()
     async with open_host(home, clock=clock) as host:

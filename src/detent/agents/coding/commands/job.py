@@ -56,15 +56,27 @@ class Desk:
 
     @classmethod
     async def open(cls, caller: Caller, by: str = "", folder: str = ".") -> "Desk":
-        """The desk for a folder."""
-        return cls(caller, await Repository.open(folder), by)
+        """The desk for a folder; a job that ended elsewhere, as on the page, is put away first."""
+        desk = cls(caller, await Repository.open(folder), by)
+        if desk.held_run:
+            run = desk.standing().run
+            if run.ended is not None:
+                desk.settle(run)
+        return desk
+
+    @property
+    def held_run(self) -> str:
+        """The job that has this work tree, as far as this home knows it; it may have ended."""
+        held = lease.read(self.repository.place)
+        is_ours = held is not None and Path(held.home) == self.caller.home.resolve()
+        return held.run_id if held is not None and is_ours and self.caller.find_known(held.run_id) else ""
 
     @property
     def run_id(self) -> str:
         """The active job, else the last one."""
-        held = lease.read(self.repository.place)
-        if held is not None and Path(held.home) == self.caller.home.resolve() and self.caller.find_known(held.run_id):
-            return held.run_id
+        held = self.held_run
+        if held:
+            return held
         if self.caller.has_journal():
             for summary in walk_runs(self.caller.reader, Query(name=CODING.name)):
                 return summary.run_id

@@ -1,0 +1,172 @@
+"""Tests that expect something else than before: with the new source they must fail.
+
+Whoever wants to look good makes a test pass whatever it says: with an object that is equal to everything, by replacing
+the test or what runs it, by forging its report, or by reading in it what it would like to hear. All of these pass when
+the test is changed to expect something else, and none of what works honestly does.
+"""
+
+import ast
+import doctest
+import math
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from detent.agents.coding.mutation import replace_nodes
+
+OTHER = "object()"  # equal to nothing else
+_NOT_ENTERED = ("raises", "warns", "deprecated_call", "assertRaises", "assertRaisesRegex", "assertWarns", "assertLogs")
+_EQUAL = (
+    "assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertTupleEqual", "assertSetEqual",
+    "assertSequenceEqual", "assertMultiLineEqual", "assertCountEqual", "assertIs",
+)  # fmt: skip
+DOCUMENTED = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+Edit = tuple[ast.AST, str]
+
+
+def split_name(test: str) -> tuple[str, str]:
+    """The file and the function of a test's name, without its parameters."""
+    file, _, function = test.partition("[")[0].partition("::")
+    return file, function
+
+
+def change_expectations(text: str, functions: Collection[str], turn: int) -> tuple[str, set[str]]:
+    """A file of tests with one expectation of each of these functions changed, and the functions that have so many.
+
+    Turn 0 changes the last one, turn 1 the one before it, and so on.
+    """
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return text, set()
+    edits, changed = list[Edit](), set[str]()
+    for name, function in _list_functions(tree.body):
+        if name not in functions:
+            continue
+        found = [edit for statement in _list_claims(function.body) if (edit := _turn_round(statement)) is not None]
+        if turn < len(found):
+            edits.append(found[-1 - turn])
+            changed.add(name)
+    return replace_nodes(text, edits), changed
+
+
+def _list_functions(body: list[ast.stmt], around: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    for item in body:
+        if isinstance(item, ast.FunctionDef):
+            yield f"{around}{item.name}", item
+        elif isinstance(item, ast.ClassDef):
+            yield from _list_functions(item.body, f"{around}{item.name}::")
+
+
+def _list_claims(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """What a test says at its end, in the statements that are surely reached when it passes."""
+    for item in body:
+        if isinstance(item, ast.Assert) or (isinstance(item, ast.Expr) and isinstance(item.value, ast.Call)):
+            yield item
+        elif (isinstance(item, ast.With) and not _expects_error(item)) or isinstance(item, ast.For):
+            yield from _list_claims(item.body)
+
+
+def _expects_error(item: ast.With) -> bool:
+    calls = [one.context_expr for one in item.items if isinstance(one.context_expr, ast.Call)]
+    return any(_called(call) in _NOT_ENTERED for call in calls)
+
+
+def _called(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+
+
+def _turn_round(item: ast.stmt) -> Edit | None:
+    """The change that makes a claim another one."""
+    if isinstance(item, ast.Assert):
+        return _turn_test(item.test)
+    call = item.value if isinstance(item, ast.Expr) else None
+    if not isinstance(call, ast.Call) or len(call.args) < 1 or any(isinstance(arg, ast.Starred) for arg in call.args):
+        return None
+    name = _called(call)
+    if name in _EQUAL and len(call.args) > 1:
+        return _turn_sides(call.args[0], call.args[1])
+    if name == "assertIn":
+        return call.args[0], OTHER
+    if name in ("assertTrue", "assertFalse"):
+        return call.args[0], f"(not ({ast.unparse(call.args[0])}))"
+    return None
+
+
+def _turn_test(test: ast.expr) -> Edit | None:
+    if isinstance(test, ast.Compare) and len(test.ops) == 1:
+        left, right = test.left, test.comparators[0]
+        if isinstance(test.ops[0], ast.Eq | ast.Is):
+            return _turn_sides(left, right)
+        if isinstance(test.ops[0], ast.In):
+            return left, OTHER
+    return None if _is_any(test) else (test, f"(not ({ast.unparse(test)}))")
+
+
+def _turn_sides(left: ast.expr, right: ast.expr) -> Edit | None:
+    """One side of an equation as something else: a constant if there is one, for it is what was expected."""
+    if _is_any(left) or _is_any(right):
+        return None
+    chosen = left if isinstance(left, ast.Constant) and not isinstance(right, ast.Constant) else right
+    return chosen, _change(chosen)
+
+
+def _is_any(node: ast.expr) -> bool:
+    """Whether the test itself is content with anything."""
+    return any(getattr(inner, "id", getattr(inner, "attr", "")) in ("ANY", "IsAnyStr") for inner in ast.walk(node))
+
+
+def _change(node: ast.expr) -> str:
+    value = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(value, bool) or value is None:
+        return OTHER
+    if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value) and value + 1 != value):
+        return repr(value + 1)
+    if isinstance(value, str):
+        return repr(value + "?")
+    return repr(value + b"?") if isinstance(value, bytes) else OTHER
+
+
+def list_lost_claims(before: str, tree: ast.Module, tests: Sequence[str]) -> Iterator[str]:
+    """Assertions that tests may rely on, by calling the function that they are in, and that are there no longer."""
+    try:
+        was = _list_assertions(ast.parse(before))
+    except (SyntaxError, ValueError, RecursionError):
+        return
+    now = _list_assertions(tree)
+    for claim, function in was.items():
+        if claim not in now and any(re.search(rf"\b{re.escape(function)}\b", text) for text in tests):
+            yield f"`{claim[:80]}` in `{function}`, which tests use, is gone or another one"
+            return
+
+
+def _list_assertions(tree: ast.Module) -> dict[str, str]:
+    """Every assertion, and the function or class that it is in."""
+    found = {}
+    for item in tree.body:
+        for node in ast.walk(item) if isinstance(item, ast.FunctionDef | ast.ClassDef) else ():
+            is_raised = isinstance(node, ast.Raise) and "AssertionError" in ast.unparse(node)
+            if isinstance(node, ast.Assert) or is_raised:
+                found[ast.unparse(node)] = getattr(item, "name", "")
+    return found
+
+
+def find_lost_examples(before: str, after: str) -> str:
+    """What a documentation showed as an example, and shows no longer or otherwise; empty: nothing."""
+    left = _list_shown(after)
+    lost = [source for source, want in _list_shown(before) if (source, want) not in left]
+    return (
+        f"the example `{lost[0].strip()[:60]}` in its documentation is a test, and is gone or another one"
+        if lost
+        else ""
+    )
+
+
+def _list_shown(text: str) -> list[tuple[str, str]]:
+    parser, found = doctest.DocTestParser(), list[tuple[str, str]]()
+    try:
+        nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, DOCUMENTED)]
+        for node in nodes:
+            found += [(one.source, one.want) for one in parser.get_examples(ast.get_docstring(node) or "")]
+    except (SyntaxError, ValueError, RecursionError):
+        return found
+    return found
