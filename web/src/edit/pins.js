@@ -25,6 +25,7 @@ function Migrate({ name, version, close }) {
   const [isDead, guard] = useGuard(`${able.length} ${seen?.is_preview}`);
   const send = async (event) => {
     event.preventDefault();
+    if (isDead || isBusy) return;
     setBusy(true);
     try {
       const report = await call("/api/bulk", { ...body, runs: able.map((one) => one.run_id) });
@@ -33,12 +34,12 @@ function Migrate({ name, version, close }) {
     } catch (error) { say(error.message, "harm"); }
     setBusy(false);
   };
-  return html`<${Dialog} title=${_("Move runs to the saved file")} close=${close}><form class="stack" onSubmit=${send} ...${guard}>
+  return html`<${Dialog} title=${_("Move runs to the saved file")} close=${close}><form class="stack" onSubmit=${send}>
     <p>${_("They go on in the same state, under the file as it is saved. What they have done stays done, and each gets an entry in its journal.")}</p>
     <div class="field"><label for="migrate-state">${_("Their state is called otherwise there (leave empty if not)")}</label><input id="migrate-state" value=${state} onInput=${(event) => setState(event.target.value)} /></div>
     <p role="status">${seen && (seen.is_preview ? _("{able} of {count} runs that fit; the others stay as they are.", { able: able.length, count: seen.matching }) : _("{done} of {count} done.", { done: seen.done, count: seen.runs.length }))}</p>
     <ul class="bulk" tabIndex="0" aria-label=${_("Runs")}>${(seen?.runs || []).map((one) => html`<li key=${one.run_id}><span class="mono">${one.run_id}</span><span class="grow cut"><${Text} value=${one.state} /></span>${one.problem ? html`<small class="faint"><${Text} value=${one.problem} /></small>` : one.is_done ? html`<span class="tag good">${_("done")}</span>` : html`<${Status} status=${one.status} />`}</li>`)}</ul>
-    <${Ends} close=${close}>${seen?.is_preview !== false && html`<button class="main" disabled=${isDead || isBusy || !able.length}>${able.length === 1 ? _("Move 1 run") : _("Move {count} runs", { count: able.length })}</button>`}</${Ends}></form></${Dialog}>`;
+    <${Ends} close=${close}>${seen?.is_preview !== false && html`<span ...${guard}><button class="main" disabled=${isDead || isBusy || !able.length}>${able.length === 1 ? _("Move 1 run") : _("Move {count} runs", { count: able.length })}</button></span>`}</${Ends}></form></${Dialog}>`;
 }
 
 function Version({ name, text, version, isDirty, isMine, reread }) {
