@@ -72,6 +72,7 @@ def test_texts_conditions_and_costs() -> None:
     values: list[Any] = [[], {}, "", 0, None, "0"]
     assert [STEP_FILTERS["step_true"](one) for one in values] == [True, True, False, False, False, True]
     compare = STEP_FILTERS["step_compare"]
+    assert [compare("Infinity", ">", 5), compare("-Infinity", ">", 5)] == [True, False]
     assert [compare(1, sign, "1") for sign in ("<", "<=", ">", ">=")] == [False, True, False, True]
     assert [compare(1, "<", 2), compare(3, ">", 2), compare(True, "<", 2), compare("x", "<", 2)] == [
         True,

@@ -14,7 +14,7 @@ from detent.core.expression.operation import TEXT_MAX, fits
 
 PREVIEW_MAX = 2_000
 NOTHING: Any = object()  # a text that is no JSON; null is one
-_NUMBER = re.compile(r"\s*[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?\s*\Z")
+_NUMBER = re.compile(r"\s*[-+]?(?:Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*\Z")
 _ARGUMENT = re.compile(r"[^A-Z0-9]+")
 _INDEX = re.compile(r"[0-9]{1,9}\Z")
 
