@@ -166,7 +166,7 @@ def stop_and_attach(page: Page, heard: list[Asked]) -> None:
     page.get_by_label("Message", exact=True).press("Enter")
     expect(page.locator(".composer")).to_contain_text("planning: nothing is changed")
     for command, said in (
-        ("/tools", "email.send"),
+        ("/tools", "no tools"),
         ("/sessions", "1 message"),
         ("/verbose", "verbose"),
         ("/verbose", "brief"),

@@ -48,6 +48,7 @@ async def test_tools_are_listed_and_a_change_is_shown_of_own_files_only(
             planned = {one["name"] for one in (await at.get("/api/assistant/tools?plan=true"))["tools"]}
             assert "notes.read" in planned
             assert "notes.write" not in planned
+            assert not [name for name in offered if name.startswith("detent.")], "the server's own are for nobody"
             found: dict[str, Any] = {}
             for name in names:
                 await at.client.post("/chat", json={"message": "I prefer work"})

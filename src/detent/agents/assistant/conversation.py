@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from detent.core.run import Run
     from detent.host.port import Host, Reader
 
-WEBHOOK = "detent.webhook"  # the server's own, for its hooks
+INTERNAL = "detent."  # effects of the server's own, for its hooks and notices: no model is offered them
 TURNS_READ = 10  # of a session's past
 PLAN = (
     "The user wants a plan first. Look at whatever you need, change nothing, and answer with the steps you would take, "
@@ -67,8 +67,8 @@ def tools_of(known: Mapping[str, Effect], own: Mapping[str, Effect], named: Sequ
     unknown = [name for name in named if name not in known]
     if unknown:
         raise Refused(f"there is no tool `{unknown[0]}`; known: {', '.join(sorted(known))}")
-    quiet = {*_list_installed(), WEBHOOK} - set(named)
-    served = {name: effect for name, effect in known.items() if name not in quiet}
+    quiet = _list_installed() - set(named)
+    served = {name: effect for name, effect in known.items() if name not in quiet and not name.startswith(INTERNAL)}
     return offer_tools({**served, **own}.values())
 
 
