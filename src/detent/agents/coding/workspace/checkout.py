@@ -192,7 +192,9 @@ async def list_blobs(place: Worktree, tree: str) -> dict[str, Blob]:
         facts, _, path = line.partition("\t")
         mode, _, name = facts.split(" ")
         found[path] = (mode, name)
-    return dict(remember(_known, tree, found)) if len(tree) in ID_LENGTHS else found
+    if len(tree) in ID_LENGTHS:
+        remember(_known, tree, dict(found))
+    return found
 
 
 async def adjust(place: Worktree, tree: str, changes: Mapping[str, Blob | None]) -> str:

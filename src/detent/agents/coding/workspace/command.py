@@ -135,9 +135,8 @@ def join(names: Iterable[str]) -> bytes:
     return os.fsencode(f"{text}\0") if text else b""
 
 
-def remember(known: dict[K, V], key: K, value: V) -> V:
+def remember(known: dict[K, V], key: K, value: V) -> None:
     """Keep what was read of trees, which never change, for whoever asks next; the oldest is forgotten."""
     known[key] = value
     while len(known) > KNOWN_MAX:
         known.pop(next(iter(known)))
-    return value

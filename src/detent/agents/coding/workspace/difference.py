@@ -45,8 +45,9 @@ async def steps(place: Worktree, before: str, after: str) -> dict[str, PathStep]
     for facts, path in zip(output[::2], output[1::2], strict=True):
         old_mode, new_mode, old, new, status = facts.removeprefix(":").split(" ")
         found[path] = PathStep(path, status[0], old_mode, new_mode, old, new)
-    is_fixed = len(before) == len(after) and len(before) in ID_LENGTHS
-    return dict(remember(_known, (before, after), found)) if is_fixed else found
+    if len(before) == len(after) and len(before) in ID_LENGTHS:
+        remember(_known, (before, after), dict(found))
+    return found
 
 
 async def changes(place: Worktree, before: str, after: str) -> list[Change]:
