@@ -148,29 +148,36 @@ def _doubts(goal: Goal, facts: Facts, verdict: list[dict[str, Any]]) -> str:
                     f"{mark_measure(measure)}：各折差异较大，换一批行结论可能改变。",
                 )
             )
-        weak = facts.get("weak_recall") if measure.metric == "recall" else None
-        if weak is not None and found.get("met") and not HOLDS[measure.relation](weak, measure.value):
-            said.append(
-                pick(
-                    goal,
-                    f"Recall is the mean over the classes; for {quote(facts.get('weak_class'))} alone it is "
-                    f"{figure('recall', weak)}: not met there.",
-                    f"召回率为各类别的平均；仅就类别 {quote(facts.get('weak_class'))} 而言为 "
-                    f"{figure('recall', weak)}：未达到。",
-                )
-            )
-        later = (facts.get("later") or {}).get(measure.metric)
-        if later is not None and found.get("met") and not HOLDS[measure.relation](later, measure.value):
-            said.append(
-                pick(
-                    goal,
-                    f"On the latest fifth of the rows ({quote(facts.get('when'))} from {facts.get('since')}), after "
-                    f"learning from the earlier ones, it is {figure(measure.metric, later)}: not met there.",
-                    f"只用较早的行训练，在最近五分之一的行（{quote(facts.get('when'))} 自 {facts.get('since')}）测试，"
-                    f"结果为 {figure(measure.metric, later)}：未达到。",
-                )
-            )
+        said += _list_weak_parts(goal, facts, measure) if found.get("met") else []
     return "\n\n" + pick(goal, " ", "").join(f"⚠ {one}" for one in said) if said else ""
+
+
+def _list_weak_parts(goal: Goal, facts: Facts, measure: Measure) -> list[str]:
+    """Where a measure that is met on the whole is not met."""
+    said = []
+    weak = facts.get("weak_recall") if measure.metric == "recall" else None
+    if weak is not None and not HOLDS[measure.relation](weak, measure.value):
+        said.append(
+            pick(
+                goal,
+                f"Recall is the mean over the classes; for {quote(facts.get('weak_class'))} alone it is "
+                f"{figure('recall', weak)}: not met there.",
+                f"召回率为各类别的平均；仅就类别 {quote(facts.get('weak_class'))} 而言为 "
+                f"{figure('recall', weak)}：未达到。",
+            )
+        )
+    later = (facts.get("later") or {}).get(measure.metric)
+    if later is not None and not HOLDS[measure.relation](later, measure.value):
+        said.append(
+            pick(
+                goal,
+                f"On the latest fifth of the rows ({quote(facts.get('when'))} from {facts.get('since')}), after "
+                f"learning from the earlier ones, it is {figure(measure.metric, later)}: not met there.",
+                f"只用较早的行训练，在最近五分之一的行（{quote(facts.get('when'))} 自 {facts.get('since')}）测试，"
+                f"结果为 {figure(measure.metric, later)}：未达到。",
+            )
+        )
+    return said
 
 
 def _models(goal: Goal, facts: Facts) -> list[str]:
