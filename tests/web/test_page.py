@@ -166,7 +166,7 @@ def test_a_trigger_shows_its_times_and_is_fired_by_hand(stage: Stage, look: Look
     (stage.folder / "nightly.yaml").write_text(NIGHTLY)
 
     def tell(verb: str) -> None:
-        command = [DETENT, "trigger", verb, "nightly.yaml"]
+        command = [str(DETENT), "trigger", verb, "nightly.yaml"]
         subprocess.run(command, cwd=stage.folder, env=stage.environment, check=True, stdout=subprocess.DEVNULL)
 
     tell("add")
