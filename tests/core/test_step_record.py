@@ -9,6 +9,7 @@ from detent.core.expression.step_record import STEP_FILTERS, item_record, last_o
 step, at, text = STEP_FILTERS["step"], STEP_FILTERS["step_at"], STEP_FILTERS["step_text"]
 FAILED = {"success": False, "error": {"message": "no disk"}}
 ITEM = {"index": 1, "error": "odd"}
+REJECTED = {"approved": False, "error": True, "errorMessage": "rejected"}
 
 
 @pytest.mark.parametrize(
@@ -20,7 +21,7 @@ ITEM = {"index": 1, "error": "odd"}
         ({"stdout": "NaN"}, None, {"stdout": "NaN"}),
         ({"stdout": "x", "json": [1]}, None, {"stdout": "x", "json": [1]}),
         ({"approved": True, "by": "ann"}, None, {"approved": True, "approvedBy": "ann"}),
-        ({"stdout": "x"}, {"approved": False}, {"approved": False, "stdout": "x"}),
+        ({"stdout": "x"}, {"approved": False}, {**REJECTED, "stdout": "x"}),
         (FAILED, None, {"error": True, "errorMessage": "no disk"}),
         ({"success": False, "error": {"type": "timeout"}}, None, {"error": True, "errorMessage": "timeout"}),
         ({"success": False, "branches": {"b": FAILED}}, None, {"error": True, "errorMessage": "branch b: no disk"}),

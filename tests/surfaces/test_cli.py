@@ -789,6 +789,35 @@ def test_a_run_loads_only_what_it_needs(tmp_path: Path) -> None:
     assert not ran & unneeded, "what a run does not use, it must not wait for"
 
 
+LOOP = """
+states:
+  work:
+    type: initial
+    actions:
+      - id: files
+        type: for_each
+        items: "{{ ['a', 'b'] }}"
+        tolerate: 1
+        actions:
+          - {id: look, tool: shell, effect: idempotent,
+             params: {argv: [sh, -c, "echo {{ item }} >> seen; test {{ item }} = a -o -e ready"]}}
+  end: {type: final}
+transitions: [{from: work, to: end}]
+output: {failed: "{{ result.files.failed | length }}"}
+"""
+
+
+def test_a_fork_does_only_what_failed_in_a_loop_again(detent: Detent) -> None:
+    (detent.folder / "loop.yaml").write_text(LOOP)
+    assert detent("run", "loop.yaml", "--id", "first", "--json").json["output"] == {"failed": 1}
+    (detent.folder / "ready").touch()
+    assert detent("fork", "first", "--failed", "--id", "second", "--json").json["output"] == {"failed": 0}
+    assert (detent.folder / "seen").read_text().split() == ["a", "b", "b"]
+    assert "no failed items" in detent("fork", "second", "--failed", code=2).err
+    assert "some of files" in detent("fork", "first", "--failed", "--loop", "other", code=2).err
+    assert "--failed" in detent("fork", "first", "--loop", "files", code=2).err
+
+
 def test_a_fork_lists_what_the_parent_has_done_since_also_while_another_process_drives(detent: Detent) -> None:
     detent("run", "flows.py:MAIL", "--id", "first", "--set", "to=ann", code=3)
     detent("signal", "first", "SEND", code=3)

@@ -295,6 +295,26 @@ def test_the_json_of_a_step_may_carry_the_request(detent: Detent) -> None:
     assert resume(detent, asked, "--approve", "yes")["output"] == ["sent\n"]
 
 
+def test_what_is_said_to_the_request_of_an_approved_step_counts(detent: Detent) -> None:
+    """The step was approved and has run; a no to what its output then asks is not overheard."""
+    output = """echo '{"prompt": "Send '$item.json'?", "required_approver": "kim", "items": [7]}'"""
+    steps = [
+        step("plan", output, approval={"prompt": "Plan?", "required_approver": "bob"}, on_error="continue"),
+        step("send", "echo sent by $plan.approvedBy", when="$plan.approved"),
+        step("left", "echo left: $plan.errorMessage", when="$plan.error"),
+    ]
+    said = start(detent, [step("a", "echo '[1, 2]'"), step("l", for_each="$a.json", steps=steps)])
+    asked = []
+    for word in ("yes", "no", "yes", "yes"):
+        request = said["requiresApproval"]
+        asked.append((request["prompt"], request["items"], request["requiredApprover"]))
+        said = resume(detent, said, "--approve", word, LOBSTER_APPROVAL_APPROVED_BY="bob")
+    assert asked == [("Plan?", [], "bob"), ("Send 1?", [7], "bob"), ("Plan?", [], "bob"), ("Send 2?", [7], "bob")]
+    first, second = said["output"]
+    assert ("send" in first, first["left"]) == (False, "left: rejected\n")
+    assert ("left" in second, second["send"]) == (False, "sent by bob\n")
+
+
 def test_only_who_may_approve_does_and_the_gate_stays_open(detent: Detent) -> None:
     policy = {"prompt": "P", "requiredApprover": "bob", "require_different_approver": True, "initiated_by": "ann"}
     asked = start(detent, [step("g", approval=policy), step("b", "echo $g.approvedBy")])

@@ -1,6 +1,7 @@
 """The rest of the page: lists, definitions, languages, phones, screen readers, and what it may not do."""
 
 import re
+import subprocess
 from pathlib import Path
 from urllib.parse import quote
 
@@ -9,7 +10,7 @@ from playwright.sync_api import Request, expect
 
 from tests.effort import TIMES
 from tests.web.conftest import Look
-from tests.web.kit import ROOT, Looker, Stage, gone, shown, until
+from tests.web.kit import DETENT, ROOT, Looker, Stage, gone, shown, until
 
 SOURCES = ROOT / "web" / "src"
 SOMETHING = "main .card:visible, main .timeline:visible, main .queue:visible"
@@ -129,6 +130,89 @@ def test_a_file_is_seen_as_it_is_written(stage: Stage, look: Look) -> None:
         shown(page.locator("svg.machine"))
     finally:
         file.unlink()
+
+
+NIGHTLY = """
+name: nightly
+triggers:
+  night: {schedule: "30 2 * * *", timezone: Europe/Berlin}
+states:
+  count: {type: initial, actions: [{id: note, type: log, message: counted}]}
+  counted: {type: final}
+transitions: [{from: count, to: counted}]
+"""
+GATHER = """
+name: gather
+input:
+  place: {type: string, enum: [cellar, attic], default: attic}
+  days: {type: integer, default: 3, description: How far to look back}
+  token: secret
+states:
+  look:
+    type: initial
+    actions:
+      - id: write
+        tool: shell
+        params:
+          argv: [sh, -c, 'echo "{{ context.place }} {{ context.days }} ${#TOKEN}" > found.txt']
+          env: {TOKEN: "{{ context.token }}"}
+      - {id: keep, tool: files.keep, params: {path: found.txt}}
+  found: {type: final}
+transitions: [{from: look, to: found}]
+"""
+
+
+def test_a_trigger_shows_its_times_and_is_fired_by_hand(stage: Stage, look: Look, pictures: Path) -> None:
+    (stage.folder / "nightly.yaml").write_text(NIGHTLY)
+
+    def tell(verb: str) -> None:
+        command = [str(DETENT), "trigger", verb, "nightly.yaml"]
+        subprocess.run(command, cwd=stage.folder, env=stage.environment, check=True, stdout=subprocess.DEVNULL)
+
+    tell("add")
+    try:
+        page = look().go("#/definitions")
+        card = shown(page.locator(".triggers"))
+        row = card.get_by_role("row").filter(has_text="nightly.night")
+        expect(row).to_contain_text("armed")
+        expect(row.locator("time")).to_have_count(1)  # the next; there is no last one yet
+        expect(card.locator(".calendar dd")).to_have_count(12)
+        expect(card.locator(".calendar dd").first).to_contain_text("02:30")
+        row.get_by_role("button", name="Fire now").click()
+        expect(page).to_have_url(re.compile("#/runs/nightly-night-"))
+        expect(page.locator("svg.machine .lit")).to_have_attribute("data-state", "counted")
+        page.go_back()
+        expect(row.locator("time")).to_have_count(2)
+        page.screenshot(path=pictures / "triggers.png")
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.screenshot(path=pictures / "triggers-narrow.png")
+    finally:
+        tell("remove")
+        (stage.folder / "nightly.yaml").unlink()
+
+
+def test_a_form_has_choices_defaults_and_secrets_and_a_kept_file_is_fetched(
+    stage: Stage, look: Look, pictures: Path
+) -> None:
+    (stage.folder / "gather.yaml").write_text(GATHER)
+    try:
+        page = look().go("#/definitions/gather.yaml")
+        expect(page.get_by_label("place").locator("option:checked")).to_have_text("attic")
+        expect(page.get_by_label("days")).to_have_value("3")
+        page.get_by_label("place").select_option("cellar")
+        expect(page.get_by_label("token")).to_have_attribute("type", "password")
+        page.get_by_label("token").fill("open sesame")
+        page.screenshot(path=pictures / "form.png")
+        page.get_by_role("button", name="Start", exact=True).click()
+        kept = shown(page.get_by_role("button", name="found.txt"))
+        with page.expect_download() as fetched:
+            kept.click()
+        assert Path(fetched.value.path()).read_text() == "cellar 3 11\n"
+        assert "open sesame" not in page.content()
+        page.screenshot(path=pictures / "artefact.png")
+    finally:
+        (stage.folder / "gather.yaml").unlink()
 
 
 def test_two_versions_are_compared(stage: Stage, look: Look) -> None:

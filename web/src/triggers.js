@@ -17,9 +17,9 @@ const CHANGE = () => ({ moved: _("moved: the clock leaves its time out"), once: 
 function Calendar({ times }) {
   const days = new Map();
   for (const one of times) days.set(one.time.slice(0, 10), [...(days.get(one.time.slice(0, 10)) || []), one]);
-  return html`<dl class="body calendar" aria-label=${_("What starts next")}>${[...days].map(([day, planned]) => html`<dt key=${day}>${day}</dt>
-    <dd>${planned.map((one) => html`<div><time datetime=${iso(one.at)} title=${moment(one.at)}>${one.time.slice(11, 16)}</time> <${Text} value=${one.trigger} />
-      ${one.change && html` <span class="tag warn">${CHANGE()[one.change]}</span>`}</div>`)}</dd>`)}</dl>`;
+  return html`<div class="body calendar"><h3>${_("What starts next")}</h3><dl>${[...days].map(([day, planned]) => html`<div key=${day}><dt>${day}</dt><dd>${planned.map((one) => html`<div><time datetime=${iso(one.at)} title=${moment(one.at)}>${one.time.slice(11, 16)}</time> <${Text} value=${one.trigger} />
+      ${one.change && html` <span class="tag warn">${CHANGE()[one.change]}</span>`}</div>`)}</dd></div>`)}</dl>
+    <p class="faint">${_("Each time is in its trigger's own time zone.")}</p></div>`;
 }
 
 function Row({ one, refresh }) {

@@ -142,6 +142,8 @@ def _join(draft: WorkingCopy, path: str, parent: BranchState) -> None:
     if not is_over and not is_hopeless:
         _spawn(draft, path, work)
         return
+    if draft.on_join is not None and parent.lost and not is_hopeless and not path and work.action.join == "all":
+        draft.on_join(work.action.id)
     children = _list_children(draft, path, f"{path}/{work.action.id}.")
     if is_hopeless and draft.get("rules") >= 2:
         draft.lanes[path] = fold_branches(draft, path)

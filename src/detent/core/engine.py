@@ -70,6 +70,20 @@ def advance(machine: Machine, run: Run, event: Event) -> tuple[Run, tuple[Comman
     return draft.freeze()
 
 
+def find_failed_joins(machine: Machine, run: Run, event: Event) -> dict[str, Run]:
+    """By action whose branches this event joins though some had failed: the run as it stood just then."""
+    draft, found = WorkingCopy(machine, run, event), dict[str, Run]()
+    draft.on_join = lambda action: found.update({action: graft.stand_at_join(draft)})
+    if type(event) is Signalled:
+        _take_signal(draft, event)
+    elif type(event) is ContractMoved:
+        _take_move(draft, event)
+    elif type(event) is Started:
+        _begin_run(draft, event)
+    route.rest(draft)
+    return found
+
+
 def _may_change_machine(run: Run, event: Event) -> bool:
     return not run.seq or (type(event) is Signalled and event.name == MIGRATE)
 

@@ -9,12 +9,14 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.core import state_work
+from detent.core.branch import fold_branches
 from detent.core.chart import Work
 from detent.core.contract import Contract
 from detent.core.effect_type import Declared
 from detent.core.events import RULES, Signalled, Started
+from detent.core.retry import stand_again
 from detent.core.route import enter
-from detent.core.run import BranchState, Run
+from detent.core.run import BranchState, Run, Wreck
 from detent.core.status import Status
 from detent.core.working_copy import WorkingCopy
 from detent.errors import EventRefused, Refused
@@ -51,6 +53,11 @@ def fork(draft: WorkingCopy, event: Started) -> None:
         draft.ending = was.ended or was.ending
         draft.changes["deadline"] = 0.0
         return
+    if "loop" in source:
+        if was.wreck is None or was.machine != event.machine:
+            raise Refused(f"nothing of `{source['loop']}` can be done again in another machine than its own")
+        stand_again(draft, was.wreck)
+        return
     draft.changes["state_deadline"] = event.at + timeout_s if timeout_s else 0.0
     if was.machine != event.machine:
         _resume_idle(draft) if not was.lanes else state_work.begin(draft)
@@ -64,6 +71,13 @@ def fork(draft: WorkingCopy, event: Started) -> None:
         # What had not begun begins by its timer: there may be a signal in the inbox that came before it.
         is_pending = contract.status is Status.PENDING
         state_work.reopen(draft, path, event.at + max(0.0, contract.due_at - was.at) if is_pending else 0.0)
+
+
+def stand_at_join(draft: WorkingCopy) -> Run:
+    """The run while branches join of which some have failed: what a fork begins as that does these again."""
+    wreck = Wreck(draft.state, fold_branches(draft, ""), draft.get("local"), draft.get("is_business_failure"))
+    kept = {name: draft.get(name) for name in KEPT}
+    return replace(draft.run, state=draft.state, contracts=(), lanes=(), ended=None, ending=None, wreck=wreck, **kept)
 
 
 def migrate(draft: WorkingCopy, event: Signalled) -> None:

@@ -38,10 +38,15 @@ def retry(draft: WorkingCopy) -> None:
         raise Refused(problem)
     wreck = draft.run.wreck
     assert wreck is not None  # noqa: S101 - an obstacle otherwise
-    leaves: list[tuple[str, Contract | None]] = []
     route.reopen(draft)
     draft.state, draft.cause, draft.wreck = wreck.state, None, None
     draft.say("note", subject="retry", value=f"goes on in `{wreck.state}`")
+    stand_again(draft, wreck)
+
+
+def stand_again(draft: WorkingCopy, wreck: Wreck) -> None:
+    """Put the work of a state back as it stood, and let what had failed of it go on."""
+    leaves: list[tuple[str, Contract | None]] = []
     draft.changes.update(_changes(draft, wreck))
     draft.lanes = {}
     _stand(draft, wreck.lane, leaves)
@@ -91,6 +96,7 @@ def _go_on(draft: WorkingCopy, path: str, before: Contract | None) -> None:
     known = set(draft.contracts)
     # Whoever tries it again gives it as many further attempts as it had at first.
     state_work.reopen(draft, path, before=None if before is None else replace(before, attempt=0, tries=()))
-    child = before.error.data.get("run_id") if before is not None and before.error is not None else None
+    error = before.error if before is not None and draft.run.seq else None  # of a fork: its children are not ours
+    child = error.data.get("run_id") if error is not None else None
     for contract_id in set(draft.contracts) - known if work.action.effect == "child" and child else ():
         draft.contracts[contract_id] = replace(draft.contracts[contract_id], reopens=str(child))

@@ -4,6 +4,7 @@ Nothing reachable from the old run is changed: mappings are copied before the fi
 """
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from msgspec.structs import replace
@@ -39,6 +40,7 @@ class WorkingCopy:
         "held",
         "lanes",
         "machine",
+        "on_join",
         "performing",
         "ready",
         "run",
@@ -69,6 +71,7 @@ class WorkingCopy:
         self.wreck = run.wreck  # what that failure left behind
         self.ending = run.ending
         self.ended = run.ended
+        self.on_join: Callable[[str], None] | None = None  # told of an action whose branches join though some failed
         self.held = run.is_held
 
     def get(self, name: str) -> Any:

@@ -31,6 +31,7 @@ INSTEAD = {
     "wait": "type: wait",
     "branches": "type: parallel",
     "child": "workflow: FILE",
+    "workflow": "workflow: FILE",
 }
 
 Check = Callable[["Spot", Any], Any]
@@ -131,7 +132,8 @@ def _effect(spot: Spot, value: Any) -> Any:
     if value in spot.page.tools:
         return value
     if spot.page.known_effects and value not in spot.page.known_effects and value != "ask":
-        return spot.say(*spot.page.unknown("tool", value, sorted(spot.page.known_effects)))
+        known = {*spot.page.known_effects, *spot.page.tools, "ask"}
+        return spot.say(*spot.page.unknown("tool", value, sorted(known)))
     return value
 
 

@@ -81,8 +81,12 @@ class Host(Protocol):
     async def retry(self, run_id: str, *, by: By = "", id: str = "") -> Run:
         """Let a run that has failed go on from what failed."""
 
-    async def fork(self, run_id: str, checkpoint: str = "", *, new_id: str = "", by: By = "") -> Run:
-        """Begin a new run as another one was at a checkpoint; by default where it is now."""
+    async def fork(self, run_id: str, checkpoint: str = "", *, new_id: str = "", by: By = "", loop: str = "") -> Run:
+        """Begin a new run as another one was at a checkpoint; by default where it is now.
+
+        With a `loop` (an action with branches, or `*` for the only one) it begins where that had ended with failures,
+        and does only these again.
+        """
 
     async def migrate(
         self,
@@ -227,7 +231,7 @@ class Reader(Protocol):
     def at(self, run_id: str, seq: int) -> Standing:
         """The run as it was after one of its events."""
 
-    def seq_at(self, run_id: str, at: str) -> int:
+    def seq_at(self, run_id: str, at: str, loop: str = "") -> int:
         """The event that a number or the beginning of a checkpoint names; the latest for nothing."""
 
     def why(self, run_id: str, seq: int = 0) -> tuple[Entry, ...]:

@@ -181,6 +181,8 @@ async def test_a_fork_begins_where_the_run_was_and_lists_later_deeds(tmp_path: P
         by_checkpoint = await at.post(f"/api/runs/{run_id}/fork", {"at": done["checkpoint"][:12]}, 201)
         assert by_checkpoint["deeds"]["at"] == done["seq"]
         assert (await at.post(f"/api/runs/{run_id}/fork", {"at": "99"}, 404))["error"]["type"] == "unknown"
+        refused = await at.post(f"/api/runs/{run_id}/fork", {"loop": "*"}, 409)
+        assert "no failed items" in refused["error"]["message"]
         deeds = await at.get(f"/api/runs/{run_id}/deeds")
         assert [(d["effect"], d["deed"], d["input"]) for d in deeds["before"]] == [("mail.send", "done", {"to": "lee"})]
 

@@ -572,6 +572,7 @@ export const CHINESE = {
   "Last run": "上一次运行",
   "Next run": "下一次运行",
   "What starts next": "接下来启动什么",
+  "Each time is in its trigger's own time zone.": "每个时间都按其触发器自己的时区。",
   "Nothing drives them now.": "现在没有进程驱动它们。",
   "armed": "已启用",
   "moved: the clock leaves its time out": "已顺延：时钟跳过了这个时间",

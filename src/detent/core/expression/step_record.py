@@ -80,6 +80,8 @@ def record(result: Any, answer: Any = None, ids: Any = None) -> dict[str, Any]:
         return {**made, "error": True, "errorMessage": str(error.get("message") or error.get("type") or "")}
     if result.get("success") is False and ("branches" in result or "failed" in result):
         return {**made, "error": True, "errorMessage": _first_failure(result)}
+    if said.get("approved") is False:  # a no to what its own output asked
+        made |= {"error": True, "errorMessage": "rejected"}
     return {**made, **_read_given(result, ids)}
 
 
@@ -198,15 +200,19 @@ def item_record(item: Any, results: Any) -> dict[str, Any]:
     return made
 
 
-def request(value: Any, config: Any) -> dict[str, Any]:
-    """What a question shows: what the file says, or the request that the step's own JSON carries."""
+def request(value: Any, config: Any, is_bound: Any = False) -> dict[str, Any]:
+    """What a question shows: what the file says, or the request that the step's own JSON carries.
+
+    Where it is bound, what the file says of who may answer stands: a program's output adds to it and replaces none.
+    """
     base = dict(config) if isinstance(config, dict) else {}
     value = _synthetic(value).get("json", value) if isinstance(value, str) else value
     candidate = value.get("requiresApproval", value) if isinstance(value, dict) else None
     if isinstance(candidate, dict) and isinstance(candidate.get("prompt"), str) and candidate["prompt"]:
         names = {"items": "items", "preview": "preview", **IDENTITY}
         told = {new: candidate[old] for old, new in names.items() if candidate.get(old)}
-        return {**base, "items": [], **told, "prompt": candidate["prompt"]}
+        firm = {name: base[name] for name in IDENTITY.values() if name in base} if is_bound else {}
+        return {**base, "items": [], **told, **firm, "prompt": candidate["prompt"]}
     made = _synthetic(value)
     if "json" in made:
         base.setdefault("items", made["json"] if isinstance(made["json"], list) else [made["json"]])

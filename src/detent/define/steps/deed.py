@@ -38,18 +38,22 @@ def read_deed(plan: StepsPlan, given: Fields, name: str, scope: StepScope, care:
         made = _pipeline(plan, given, name, scope, care, config)
     else:
         made = (_shell(plan, given, name, str(line), scope, care, config),)
-    if config is not None and made:
-        made = (*made, _late_request(plan, name, config))
-    return StepDeed(made, source_of(name)) if made else None
+    if not made:
+        return None
+    return StepDeed(made, source_of(name)) if config is None else _with_request(plan, made, name, config, care)
 
 
-def _late_request(plan: StepsPlan, name: str, config: dict[str, Any]) -> Action:
-    """A request that the step's own JSON carries is asked when the step has run."""
+def _with_request(
+    plan: StepsPlan, made: tuple[Action, ...], name: str, config: dict[str, Any], care: StepCare
+) -> StepDeed:
+    """A request that the step's own JSON carries is asked when the step has run, and what is said to it counts."""
     asking = f"{name}__request"
     plan.gates[asking] = config
     source = source_of(name)
-    when = f"{{{{ {source.read('json.requiresApproval.prompt')} | step_true }}}}"
-    return step_gate.ask_approval(asking, config, source.read("json"), when)
+    words = [source.read(f"json.{path}") for path in ("requiresApproval.prompt", "prompt")]
+    when = f"{{{{ {' or '.join(f'({word} | step_true)' for word in words)} }}}}"
+    question = replace(step_gate.ask_approval(asking, config, source.read("json"), when), tolerate=care.tolerate)
+    return StepDeed((*made, question), source._replace(answer=f"({path_of('approval', asking)} or {source.answer})"))
 
 
 def _shell(

@@ -52,7 +52,7 @@ def approval_question(config: dict[str, Any], text: str = "") -> Question:
 
 def ask_approval(name: str, config: dict[str, Any], value: str, when: str = "") -> Action:
     """A question about a value, which may carry the request itself; `value` is an expression."""
-    shown = f"({value} | step_request({path_of('variables.gates', name)}))"
+    shown = f"({value} | step_request({path_of('variables.gates', name)}, true))"
     question = approval_question(config, f"{{{{ {shown}.prompt }}}}")
     return lean(Action, id=name, effect="ask", input=f"{{{{ {shown} }}}}", ask=question, when=when)
 

@@ -279,13 +279,15 @@ class SharedHost:
         given = {"state": state, "actions": dict(actions or {}), "by": by, "id": _mark()}
         return await self._run("migrate", run_id=run_id, machine=machine, **given)
 
-    async def fork(self, run_id: str, checkpoint: str = "", *, new_id: str = "", by: By = "") -> Run:
+    async def fork(self, run_id: str, checkpoint: str = "", *, new_id: str = "", by: By = "", loop: str = "") -> Run:
         """Begin a new run where another one was at a checkpoint; by default, where it is now.
 
         `new_id` names the new run. What the old run did to the outside world stays done, and the new run asks before
-        it does the same again.
+        it does the same again. `loop` names a `for_each` (`*`: the only one) that ended although items had failed: then
+        the new run does only these again, and has the results and approvals of the others.
         """
         given = {"checkpoint": checkpoint, "new_id": new_id or new_run_id(), "by": by}
+        given |= {"loop": loop} if loop else {}
         return await self._run("fork", run_id=run_id, **given)
 
     async def settled(self, run_id: str) -> Run:

@@ -9,7 +9,6 @@ import msgspec
 from detent.core.consequence import Consequence
 from detent.core.engine import advance
 from detent.core.events import Event, digest_after
-from detent.core.fork_migrate import FORK_RULES
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
@@ -193,13 +192,6 @@ def _load(journal: AnyJournal, run_id: str, upto: int) -> LoadedRun:
     live.since_bytes = journal.bytes_read - bytes_before
     live.snapshot_bytes = 0 if cached is None else cached[1]
     return live
-
-
-def origin(was: LoadedRun) -> dict[str, Any]:
-    """What a fork of this run begins as."""
-    run = was.run
-    begins_as = {"run": msgspec.to_builtins(run), "rules": FORK_RULES}
-    return {"run_id": run.id, "seq": run.seq, "checkpoint": was.head.hex(), **begins_as}
 
 
 def seq_at(journal: AnyJournal, record: Record, at: str) -> int:

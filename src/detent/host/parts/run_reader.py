@@ -19,6 +19,7 @@ from detent.host.parts import replay as reader
 from detent.host.parts.anchor import check_anchor, read_head
 from detent.host.parts.claim_check import differences
 from detent.host.parts.following import Following, Watching
+from detent.host.parts.fork_origin import find_failed
 from detent.host.parts.gap import open_gap
 from detent.host.parts.journal import Record
 from detent.host.parts.listing import Listing
@@ -146,9 +147,11 @@ class RunReader(ABC):
             _check_seq(record, seq)
             return _standing(load(journal, run_id, upto=seq), self.home, record.summary.seq)
 
-    def seq_at(self, run_id: str, at: str) -> int:
-        """The event that a number or the beginning of a checkpoint names; the latest for nothing."""
+    def seq_at(self, run_id: str, at: str, loop: str = "") -> int:
+        """The event that a number, the beginning of a checkpoint or a loop with failures names; else the latest."""
         with self.journal() as journal:
+            if loop:
+                return int(find_failed(journal, run_id, loop).begins_as["seq"])
             return seq_at(journal, _record(journal, run_id), at)
 
     def why(self, run_id: str, seq: int = 0) -> tuple[Entry, ...]:

@@ -38,10 +38,11 @@ from detent.host.parts.anchor import anchor
 from detent.host.parts.answer_signature import check_meaning, check_signed, keep_signed
 from detent.host.parts.child import CHILD, declarations
 from detent.host.parts.clock import Clock
+from detent.host.parts.fork_origin import find_failed, find_origin
 from detent.host.parts.gap import CLOSE, Gap, check_not_record, close_gap, mark_restored, open_gap
 from detent.host.parts.journal import Batch, genesis
 from detent.host.parts.listing import Listing
-from detent.host.parts.loaded_run import LoadedRun, load, origin, seq_at
+from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.people_record import change_people
 from detent.host.parts.replay import find
 from detent.host.parts.retention import prune
@@ -390,14 +391,12 @@ class Verbs(ABC):
             live.machine = before
             raise
 
-    async def fork(self, run_id: str, checkpoint: str = "", *, new_id: str = "", by: By = "") -> Run:
-        """Begin a new run as another one was at a checkpoint; by default where it is now."""
+    async def fork(self, run_id: str, checkpoint: str = "", *, new_id: str = "", by: By = "", loop: str = "") -> Run:
+        """Begin a new run as another one was at a checkpoint, or to do again only what failed in one of its loops."""
         self.admission.admit("fork", by, run_id)
         await self.show(run_id)  # all of it is on disk
-        record = find(self.journal, run_id)
-        was = load(self.journal, run_id, upto=seq_at(self.journal, record, checkpoint) if checkpoint else 0)
-        source = was.run.source
-        return await self.start(was.machine, {}, run_id=new_id, by=by, source=source, fork=origin(was))
+        was = find_failed(self.journal, run_id, loop) if loop else find_origin(self.journal, run_id, checkpoint)
+        return await self.start(was.machine, {}, run_id=new_id, by=by, source=was.source, fork=was.begins_as)
 
     async def checkpoint(self, run_id: str) -> str:
         """The hash that stands for everything this run has been through so far."""

@@ -117,6 +117,9 @@ CHINESE: dict[str, str] = {
     "The signal's data, a JSON object.": "随信号带来的数据，一个 JSON 对象。",
     "A signal with an id counts once.": "带 id 的信号只算一次。",
     "The event to fork after; by default the latest.": "在哪个事件之后；默认是最后一个。",
+    "Do only the failed items of a for_each again; others are kept.": "只重做 for_each 中失败的项，其余的不变。",
+    "With --failed: which one, where there are several.": "与 --failed 一起用：有多个 for_each 时指明哪一个。",
+    "--loop goes with --failed, and --at does not": "--loop 要与 --failed 一起用，而 --at 不能",
     "The new run's id.": "新运行的 id。",
     "The current state's name in the new machine.": "当前状态在新状态机中的名称。",
     "Also show how it got there: the conditions checked and their values.": (

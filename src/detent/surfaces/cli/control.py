@@ -161,17 +161,26 @@ async def retry(caller: Caller, run: str, by: str) -> int:
 @verb("fork")
 @run_argument
 @click.option("--at", default="", metavar="CHECKPOINT|SEQ", help=_("The event to fork after; by default the latest."))
+@click.option(
+    "--failed",
+    is_flag=True,
+    help=_("Do only the failed items of a for_each again; others are kept."),
+)
+@click.option("--loop", default="", metavar="NAME", help=_("With --failed: which one, where there are several."))
 @click.option("--id", "run_id", default="", metavar="RUN", help=_("The new run's id."))
 @by_option
-async def fork(caller: Caller, run: str, at: str, run_id: str, by: str) -> int:
+async def fork(caller: Caller, run: str, at: str, failed: bool, loop: str, run_id: str, by: str) -> int:
     """Begin a new run as another one was after one of its events."""
+    if (loop and not failed) or (failed and at):
+        raise click.UsageError(_("--loop goes with --failed, and --at does not"))
+    loop = (loop or "*") if failed else ""
     parent = caller.find(run).run_id
     if caller.find_known(run_id):
         raise Refused(f"there is a run {run_id} already; give the new one another id")
-    seq = caller.reader.seq_at(parent, at)
+    seq = caller.reader.seq_at(parent, at, loop)
     since = caller.reader.deeds(parent, seq)
     async with caller.host() as host:
-        begun = await host.fork(parent, str(seq), new_id=run_id, by=by)
+        begun = await host.fork(parent, str(seq), new_id=run_id, by=by, loop=loop)
         await drive(caller, host, begun.id)
         return _show_fork(RunReport(caller, begun.id), parent, seq, since)
 

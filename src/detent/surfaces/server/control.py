@@ -128,14 +128,14 @@ async def fork(room: HttpServer, call: HttpCall) -> shape.Forked:
 
 
 async def _fork(room: HttpServer, run_id: str, call: HttpCall) -> shape.Forked:
-    at, key = call.body.at, call.body.key
+    at, key, loop = call.body.at, call.body.key, call.body.loop
 
     def read() -> shape.Deeds:
-        return deeds_of(room.reader, run_id, room.reader.seq_at(run_id, at))
+        return deeds_of(room.reader, run_id, room.reader.seq_at(run_id, at, loop))
 
     deeds = await room.ask(read)
-    new_id = run_id_of(f"fork {run_id} {deeds.at} {key}") if key else ""
-    begun = await room.host.fork(run_id, str(deeds.at), new_id=new_id, by=call.by)
+    new_id = run_id_of(f"fork {run_id} {loop or deeds.at} {key}") if key else ""
+    begun = await room.host.fork(run_id, str(deeds.at), new_id=new_id, by=call.by, loop=loop)
     return shape.Forked(await standing(room, begun.id, call), deeds)
 
 

@@ -10,18 +10,20 @@ from detent.core import (
     EffectFailed,
     Machine,
     Outcome,
+    Question,
     Retry,
     Status,
     effect,
     table,
 )
-from detent.errors import EventRefused, Unknown
+from detent.errors import EventRefused, Refused, Unknown
 from detent.testing.conformance.stage import (
     DOING,
     HandClock,
     HostOpener,
     Outside,
     one,
+    refusal,
     until,
 )
 
@@ -70,6 +72,48 @@ async def check_contracts_go_on_side_by_side(open_host: HostOpener, home: Path) 
         run = await host.settled((await host.start(machine)).id)
         assert run.status is Status.COMPLETED, run.error
         assert [item["n"] for item in run.results["all"]["items"]] == [1, 2, 3, 4, 5]
+
+
+async def check_a_fork_does_only_the_failed_items_again(open_host: HostOpener, home: Path) -> None:
+    done: list[Contract] = []
+
+    async def perform(contract: Contract) -> Outcome:
+        done.append(contract)
+        if contract.input["n"] == 2 and len(done) < 4:
+            raise EffectFailed("not yet")
+        return Outcome({"n": contract.input["n"]})
+
+    pay = effect("pay", kind="irreversible")(perform)
+    inner = Action("pay", "pay", {"n": "{{ item }}"}, ask=Question("Pay?"))
+    loop = Action(
+        "all", "branches", branches=(Branch("one", (inner,)),), each="{{ [1, 2, 3, 4] }}", tolerate=2, at_once=1
+    )
+    counted = Action("counted", "set", {"name": "n", "value": "{{ result.all.failed | length }}"})
+    async with open_host(home, [pay]) as host:
+        run = await host.start(one(loop, counted), by="ann")
+        await refusal(Refused, host.fork(run.id, loop="*"))
+        for is_yes in (True, True, True, False):
+            (asked,) = run.waiting
+            await host.answer(run.id, asked.id, {"approved": is_yes, "by": "bob"})
+            run = await host.settled(run.id)
+        assert (run.status, [c.input["n"] for c in done]) == (Status.COMPLETED, [1, 2, 3])
+        assert [one["index"] for one in run.results["all"]["failed"]] == [1, 3]
+        await refusal(Refused, host.fork(run.id, loop="other"))
+    async with open_host(home, [pay]) as host:
+        again = await host.settled((await host.fork(run.id, loop="*", by="kim")).id)
+        # What had a yes has it still, and is done with its key; what had a no is asked again.
+        assert [(c.input["n"], c.key == done[1].key) for c in done[3:]] == [(2, True)]
+        (asked,) = again.waiting
+        assert asked.input == {"n": 4}
+    async with open_host(home, [pay]) as host:
+        await host.recover()
+        await host.answer(again.id, asked.id, {"approved": True, "by": "bob"})
+        again = await host.settled(again.id)
+        assert (again.status, [c.input["n"] for c in done]) == (Status.COMPLETED, [1, 2, 3, 2, 4])
+        assert [item["n"] for item in again.results["all"]["items"]] == [1, 2, 3, 4]
+        assert (again.context["n"], again.results["all"]["failed"]) == (0, [])
+        assert await host.show(run.id) == run
+        await refusal(Refused, host.fork(again.id, loop="*"))
 
 
 async def check_cancel_stops_effects(open_host: HostOpener, home: Path) -> None:
