@@ -69,6 +69,7 @@ def test_the_built_in_effects_go_by_their_names() -> None:
         "files.write": "idempotent",
         "files.read": "pure",
         "files.append": "irreversible",
+        "files.keep": "idempotent",
         "notify": "idempotent",
         "llm": "idempotent",
         "pipeline": "irreversible",

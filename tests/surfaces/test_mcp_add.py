@@ -47,10 +47,11 @@ def test_a_pasted_block_works_at_once(tmp_path: Path) -> None:
 
     shown = json.loads(add().stdout)
     assert not shown["written"]
-    assert {tool["name"]: tool["effect"] for tool in shown["servers"][0]["tools"]} == {
+    proposed = {tool["name"]: tool["effect"] for tool in shown["servers"][0]["tools"]}
+    assert proposed.items() >= {
         "look": "pure", "draw": "pure", "fail": "pure", "pay": "irreversible",
         "die": "pure", "grow": "pure", "pay_and_die": "irreversible",
-    }  # fmt: skip
+    }.items()  # fmt: skip
     file = tmp_path / "detent.mcp.yaml"
     file.write_text("# ours\nservers:\n  other: {command: other}  # kept\n")
     assert json.loads(add("--yes").stdout)["written"]

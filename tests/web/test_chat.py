@@ -167,7 +167,7 @@ def stop_and_attach(page: Page, heard: list[Asked]) -> None:
     expect(page.locator(".composer")).to_contain_text("planning: nothing is changed")
     for command, said in (
         ("/tools", "no tools"),
-        ("/sessions", "1 message"),
+        ("/sessions", "messages"),
         ("/verbose", "verbose"),
         ("/verbose", "brief"),
     ):
@@ -195,7 +195,7 @@ def stop_and_attach(page: Page, heard: list[Asked]) -> None:
     words, image = said[-1]["content"]
     assert words["text"] == "I prefer files\n\nFile note.txt:\n```\nthe harbour is foggy\n```"
     assert image["image_url"]["url"].startswith("data:image/png;base64,")
-    expect(page.locator(".say.user img")).to_have_count(1)
+    expect(page.locator(".attached img")).to_have_count(1)
     assert "The user wants a plan first" in said[0]["content"]
     assert any("[STOPPED]" in str(one["content"]) for one in said)
 

@@ -157,6 +157,7 @@ class Effect(msgspec.Struct, frozen=True):
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     # It works on what one machine has, such as files or processes: all such calls of a run are made in one place.
     is_local: bool = False
+    takes: str = ""  # the names of its arguments, those it cannot do without with a `!`; empty: unknown
     may_trail: bool = False  # a pure call does not wait for the disk: a power cut may take its record with it
 
 
@@ -176,6 +177,7 @@ def effect(
     is_lenient: bool = False,
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
     is_local: bool = False,
+    takes: str = "",
 ) -> Callable[[Callable[..., Any]], Effect]: ...
 def effect(  # noqa: PLR0913  # each has the right default
     name: str | Callable[..., Any] = "",
@@ -190,6 +192,7 @@ def effect(  # noqa: PLR0913  # each has the right default
     is_lenient: bool = False,
     facts: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
     is_local: bool = False,
+    takes: str = "",
 ) -> Effect | Callable[[Callable[..., Any]], Effect]:
     """Declare an async function of a contract as an effect; undeclared means irreversible, the careful default."""
     if kind not in ("pure", "idempotent", "irreversible"):
@@ -199,6 +202,7 @@ def effect(  # noqa: PLR0913  # each has the right default
         called = name if isinstance(name, str) and name else perform.__name__
         about = (perform.__doc__ or "").strip().partition("\n")[0]
         declared = Declared(kind, float(timeout_s), scope, float(settle_s), is_lenient=is_lenient)
-        return Effect(called, perform, declared, reconcile, about, dict(schema or {}), facts=facts, is_local=is_local)
+        known = dict(schema or {})
+        return Effect(called, perform, declared, reconcile, about, known, facts=facts, is_local=is_local, takes=takes)
 
     return declare(name) if callable(name) else declare

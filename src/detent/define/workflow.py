@@ -32,6 +32,7 @@ from detent.define.standstill import find_standstill
 from detent.define.state import declare, waits, work
 from detent.define.steps import compile_steps, is_steps
 from detent.define.tool import read_tools
+from detent.define.tool_argument import check_arguments
 from detent.define.transition import transitions
 from detent.define.trigger import Trigger, read_triggers
 from detent.define.value_check import NAME_MAX, mend_name, seconds
@@ -230,6 +231,7 @@ def _machine(plan: MachinePlan, given: Fields, title: str, wanted: Wanted) -> Ma
     except DefinitionError as error:
         plan.page.say(_place(plan, error.part), error.problem)
         return None
+    check_arguments(plan, machine, wanted.effects)
     if wanted.warnings:
         lint(plan)
         proof = prove(machine, partial(is_irreversible, effects=wanted.effects))

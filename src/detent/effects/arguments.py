@@ -21,7 +21,7 @@ class Arguments:
     """A contract's input, one named and checked value at a time; null is the same as left out."""
 
     def __init__(self, effect: str, given: Mapping[str, Any], known: str) -> None:
-        names = known.split()
+        names = known.replace("!", "").split()  # `!` marks what cannot be left out, for those who check a file
         strangers = [name for name in given if name not in names]
         if strangers:
             raise invalid(f"`{effect}` knows no `{strangers[0]}`; it takes {', '.join(names)}")

@@ -54,8 +54,9 @@ from detent.errors import Refused
 
 READ_BYTES_MAX = 1024 * 1024
 CLOCK_SLACK_S = 2.0  # a file's time may lag behind the clock, and some file systems count in steps of two seconds
-WHERE = "path root anywhere"
+WHERE = "path! root anywhere"
 WHAT = f"{WHERE} text json base64 encoding parents"
+READ = f"{WHERE} encoding as"
 
 
 async def look(contract: Contract) -> Outcome | None:
@@ -72,19 +73,19 @@ async def look(contract: Contract) -> Outcome | None:
         return None  # a file that cannot be looked into is no evidence
 
 
-@effect("files.write", kind="idempotent", settle_s=1.0, reconcile=look, facts=file_facts, is_local=True)
+@effect("files.write", kind="idempotent", settle_s=1.0, reconcile=look, facts=file_facts, is_local=True, takes=WHAT)
 async def write(contract: Contract) -> Outcome:
     """Replace a file's content, all of it or nothing."""
     return await _perform(_write, Arguments("files.write", contract.input, WHAT))
 
 
-@effect("files.read", kind="pure", settle_s=0.0, facts=file_facts, is_local=True)
+@effect("files.read", kind="pure", settle_s=0.0, facts=file_facts, is_local=True, takes=READ)
 async def read(contract: Contract) -> Outcome:
     """Read a file."""
-    return await _perform(_read, Arguments("files.read", contract.input, f"{WHERE} encoding as"))
+    return await _perform(_read, Arguments("files.read", contract.input, READ))
 
 
-@effect("files.append", kind="irreversible", settle_s=1.0, reconcile=look, facts=file_facts, is_local=True)
+@effect("files.append", kind="irreversible", settle_s=1.0, reconcile=look, facts=file_facts, is_local=True, takes=WHAT)
 async def append(contract: Contract) -> Outcome:
     """Add to the end of a file."""
     return await _perform(_append, Arguments("files.append", contract.input, WHAT))
@@ -93,7 +94,7 @@ async def append(contract: Contract) -> Outcome:
 async def _files(contract: Contract) -> Outcome:
     """Write, read or append, as `op` says."""
     op = Arguments("files", contract.input, f"op {WHAT} as").choice("op", ("write", "read", "append"))
-    known = f"op {WHERE} encoding as" if op == "read" else f"op {WHAT}"
+    known = f"op {READ}" if op == "read" else f"op {WHAT}"
     work = {"write": _write, "read": _read, "append": _append}[op]
     return await _perform(work, Arguments(f"files {op}", contract.input, known))
 

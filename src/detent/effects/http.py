@@ -52,6 +52,7 @@ KINDS: dict[str, Kind] = {
     "PUT": "idempotent",
     "DELETE": "idempotent",
 }
+KNOWN = "method url! headers json body timeout follow ok_status"
 UNDECIDED = (408, 409, 425)  # statuses below 500 that do not say whether it was done
 BODY_BYTES_MAX = 1024 * 1024
 CONNECT_S = 10.0
@@ -60,7 +61,7 @@ TIMEOUT_S = 60.0
 
 async def _http(contract: Contract) -> Outcome:
     """Send one HTTP request and take the answer."""
-    given = Arguments("http", contract.input, "method url headers json body timeout follow ok_status")
+    given = Arguments("http", contract.input, KNOWN)
     timeout_s, ok_status = given.seconds("timeout"), given.numbers("ok_status", ())
     exchange = Exchange(_library(), given, contract)
     try:
@@ -78,6 +79,7 @@ http = Effect(
     Declared(kind="irreversible", timeout_s=TIMEOUT_S, kind_by="method", kinds=KINDS),
     about="Send one HTTP request and take the answer.",
     facts=http_facts,
+    takes=KNOWN,
 )
 
 

@@ -25,6 +25,7 @@ from detent.effects import guard
 from detent.effects.arguments import Arguments, invalid
 from detent.effects.thread import perform_in_thread
 
+KNOWN = "path! root name optional"
 FILE_BYTES_MAX = 256 * 1024 * 1024
 RUN_BYTES_MAX = 1024 * 1024 * 1024
 FILES_MAX = 200  # of one call
@@ -33,10 +34,10 @@ PIECE = 1024 * 1024
 WILD = frozenset("*?[")
 
 
-@effect(KEEP, kind="idempotent", settle_s=0.0, is_local=True)
+@effect(KEEP, kind="idempotent", settle_s=0.0, is_local=True, takes=KNOWN)
 async def keep(contract: Contract) -> Outcome:
     """Keep files with the run, by their content."""
-    given = Arguments(KEEP, contract.input, "path root name optional")
+    given = Arguments(KEEP, contract.input, KNOWN)
     about = progress.attempt.get()
     if about is None or about.store is None:
         raise invalid(f"`{KEEP}` works only in a run of a home, which keeps the files")

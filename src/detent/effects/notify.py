@@ -22,7 +22,7 @@ _lock = threading.Lock()
 _seen: dict[tuple[int, int], tuple[int, set[str]]] = {}  # by file: how far it was read, and the keys up to there
 
 
-@effect("notify", kind="idempotent", timeout_s=30, facts=notify_facts)
+@effect("notify", kind="idempotent", timeout_s=30, facts=notify_facts, takes=KNOWN)
 async def notify(contract: Contract) -> Outcome:
     """Append a message to the outbox file unless one with its key is there."""
     given = Arguments("notify", contract.input, KNOWN)

@@ -43,6 +43,7 @@ from detent.effects.process import kill_leftovers
 from detent.errors import Refused
 
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR")
+KNOWN = f"argv! env cwd stdin stdin_json timeout ok_exit is_failed_late is_metered is_json {sandbox.KNOWN}"
 TIMEOUT_S = 600.0
 LAST_LINE_MAX = 300
 SIGNALLED = 128
@@ -54,11 +55,10 @@ async def sweep(contract: Contract) -> None:
 
 
 @effect("shell", kind="irreversible", timeout_s=TIMEOUT_S, settle_s=0.0, reconcile=sweep, is_lenient=True,
-        facts=shell_facts, is_local=True)  # fmt: skip
+        facts=shell_facts, is_local=True, takes=KNOWN)  # fmt: skip
 async def shell(contract: Contract) -> Outcome:
     """Run a program with its arguments and wait for its end."""
-    known = f"argv env cwd stdin stdin_json timeout ok_exit is_failed_late is_metered is_json {sandbox.KNOWN}"
-    given = Arguments("shell", contract.input, known)
+    given = Arguments("shell", contract.input, KNOWN)
     argv, env, cwd, timeout_s = _argv(given), _environment(given), _folder(given), given.seconds("timeout")
     stdin, ok_exit = _stdin(given), given.numbers("ok_exit", (0,))
     box = await sandbox.enter(sandbox.read_wish(given), cwd)

@@ -291,7 +291,9 @@ async def test_what_a_killed_host_left_is_ended_by_the_next(tmp_path: Path) -> N
 
 
 def alive(tmp_path: Path) -> list[int]:
-    mark = f"DETENT_MCP={tmp_path / 'mcp'}".encode()
+    from detent.effects.mcp.connection import MARK
+
+    mark = f"{MARK}={tmp_path / 'mcp'}".encode()
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

@@ -72,7 +72,7 @@ export function Turn({ store, takesKeys = true }) {
   const reply = streamed || context.response;
   const words = reply && html`<${Saying} who="assistant" text=${reply} />`;
   const isSummary = context.message === "" && isOver(run.status);
-  return html`${isSummary && html`<p class="faint">${_("The conversation so far was summarised here.")}</p>`}${context.message && html`<${Saying} who="user" text=${context.message} />`}${context.images?.length > 0 && html`<div class="say user"><${Pictures} of=${context.images} /></div>`}
+  return html`${isSummary && html`<p class="faint">${_("The conversation so far was summarised here.")}</p>`}${context.message && html`<${Saying} who="user" text=${context.message} />`}${context.images?.length > 0 && html`<div class="attached"><${Pictures} of=${context.images} /></div>`}
     ${isBefore && words}${own.map((life) => html`<${Tool} key=${life.contract.id} life=${life} store=${store} takesKeys=${takesKeys} />`)}${!isBefore && words}
     ${run.status === "running" && !streamed && html`<p class="faint" role="status">${_("thinking…")}</p>`}
     ${isOver(run.status) && run.status !== "completed" && html`<div class="note harm" role="alert"><div><${Status} status=${run.status} /> <${Text} value=${run.error?.message || ""} /></div></div>`}`;

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from detent.core import Action, Contract, Effect, Machine, Outcome, Question, Run, Status, effect, table
 from detent.host.port import Host
-from detent.testing.conformance.stage import HostOpener, Outside, one, parent_of, until
+from detent.testing.conformance.stage import HostOpener, Outside, as_data, one, until
 
 
 class PlaceOpener(Protocol):
@@ -101,10 +101,12 @@ async def check_place_children_belong_where_their_parent_does(open_at: PlaceOpen
     child = one(Action("deed", "note", {"n": 1}))
     async with open_at(home, "a", [files.at("a")]) as first, open_at(home, "b", [files.at("b")]) as second:
         await second.recover()
-        asking = parent_of(child)
+        parent = one(
+            Action("own", "note", {"n": 0}), Action("sub", "child", {"machine": as_data(child)}), name="parent"
+        )
         for _ in range(4):
-            await until(first, (await first.start(asking)).id, _is_over)
-    assert files.seen == ["a"] * 4
+            await until(first, (await first.start(parent)).id, _is_over)
+    assert files.seen == ["a"] * 8
 
 
 async def check_place_that_is_away_is_asked_about_and_elsewhere_is_for_good(open_at: PlaceOpener, home: Path) -> None:
