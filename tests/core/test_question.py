@@ -38,6 +38,16 @@ def moves(story: Story) -> list[str]:
     return [t.event for t in story.taken if t.kind == "contract"]
 
 
+def test_who_may_answer_can_be_computed_and_what_cannot_lets_nobody() -> None:
+    story = asked_by(Question("Pay?", terms="{{ {'approvers': [context.to], 'separate': true} }}"))
+    question = story.open("pay").question
+    assert question is not None
+    assert (question.approvers, question.separate, question.terms) == (("bob",), True, "")
+    for terms in ("{{ context.to }}", "{{ {'approvers': context.to} }}", "{{ {'approvers': [7]} }}", "{{ 1 / 0 }}"):
+        failed = asked_by(Question("Pay?", terms=terms))
+        assert (failed.status, failed.run.error and failed.run.error.type) == (Status.FAILED, "expression_error")
+
+
 def test_a_question_is_asked_before_the_deed_and_shows_the_exact_call() -> None:
     story = asked()
     contract = story.open("pay")

@@ -315,6 +315,16 @@ def test_what_is_said_to_the_request_of_an_approved_step_counts(detent: Detent) 
     assert ("left" in second, second["send"]) == (False, "sent by bob\n")
 
 
+def test_whom_the_output_of_a_step_names_is_asked_on_every_way(detent: Detent) -> None:
+    """Not only in the envelope: the host itself knows who may answer."""
+    output = """echo '{"requiresApproval": {"prompt": "Send?", "requiredApprover": "bob"}}'"""
+    file = write(detent, [step("plan", output, approval="Plan?"), step("send", "echo sent by $plan.approvedBy")])
+    detent("run", file, "--id", "r", "--by", "ann", code=3)
+    assert detent("approve", "r", "--by", "kim", "--json", code=3).json["waiting"][0]["approvers"] == ["bob"]
+    assert "may not answer" in detent("approve", "r", "--by", "kim", code=None).err
+    assert detent("approve", "r", "--by", "bob", "--json").json["output"] == ["sent by bob\n"]
+
+
 def test_only_who_may_approve_does_and_the_gate_stays_open(detent: Detent) -> None:
     policy = {"prompt": "P", "requiredApprover": "bob", "require_different_approver": True, "initiated_by": "ann"}
     asked = start(detent, [step("g", approval=policy), step("b", "echo $g.approvedBy")])

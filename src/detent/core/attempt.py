@@ -195,10 +195,19 @@ def _question(
         return Question(reason="timer" if work.duration else "event")
     if asks is not None:
         text = str(work.ask(scope)) if work.ask else asks.text
-        return replace(asks, text=text or f"May `{work.action.id}` do this?")
+        asks = replace(asks, text=text or f"May `{work.action.id}` do this?")
+        return asks if work.terms is None else _set_terms(asks, work.terms(scope))
     if repeat:
         return Question(text=f"Do the same thing again? Reason given: {repeat}")
     return Question(f"May `{effect}` do this?") if kind in draft.machine.asks else None
+
+
+def _set_terms(asks: Question, given: Any) -> Question:
+    """A question with who may answer it as an expression has given; what is no such terms lets nobody answer."""
+    names = given.get("approvers") if isinstance(given, dict) else None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ExpressionError("`terms` must give `approvers`, a list of names, and `separate`")
+    return replace(asks, terms="", approvers=tuple(dict.fromkeys(names)), separate=bool(given.get("separate")))
 
 
 def start(draft: WorkingCopy, contract: Contract, work: Work) -> None:

@@ -52,7 +52,7 @@ class Work:
     """An action with its expressions compiled."""
 
     __slots__ = ("action", "ask", "branches", "choice", "duration", "each", "effect", "input", "is_fixed", "key",
-                 "matches", "probe", "repeat", "retries", "timeout", "when")  # fmt: skip
+                 "matches", "probe", "repeat", "retries", "terms", "timeout", "when")  # fmt: skip
 
     def __init__(self, action: "Action") -> None:
         self.action = action
@@ -70,6 +70,7 @@ class Work:
         self.retries = retry if isinstance(retry, tuple) else (retry,) if retry is not None else ()
         self.each = compile_template(action.each) if action.each else None
         self.ask = None if action.ask is None or is_constant(action.ask.text) else compile_template(action.ask.text)
+        self.terms = compile_template(action.ask.terms) if action.ask is not None and action.ask.terms else None
         wait = action.wait
         self.matches: tuple[tuple[str, Condition | None], ...] = ()
         self.duration = self.timeout = None
@@ -82,7 +83,7 @@ class Work:
             self.branches = tuple((b.name, tuple(Work(a) for a in b.actions)) for b in action.branches)
         # Whether opening its contract reads nothing: then the engine need not build a scope.
         self.is_fixed = is_constant(action.input) and not any(
-            (self.effect, self.key, self.repeat, self.ask, self.probe)
+            (self.effect, self.key, self.repeat, self.ask, self.terms, self.probe)
         )
 
 

@@ -28,6 +28,8 @@ class Question(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     # the same deed, done or possible: {run_id, contract_id, status, at, by, approved_by, result, error}
     earlier: dict[str, Any] = {}
     require_signature: bool = False  # every answer must be signed with an SSH key of whoever says it
+    # of an action: an expression that gives `approvers` and `separate` when it is asked, in the place of those above
+    terms: str = ""
 
     def __post_init__(self) -> None:
         intern_texts(self, "reason")

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from detent.core.expression.step_record import IDENTITY
 from detent.core.machine import Action
 from detent.core.question import Question
@@ -54,6 +56,10 @@ def ask_approval(name: str, config: dict[str, Any], value: str, when: str = "") 
     """A question about a value, which may carry the request itself; `value` is an expression."""
     shown = f"({value} | step_request({path_of('variables.gates', name)}, true))"
     question = approval_question(config, f"{{{{ {shown}.prompt }}}}")
+    if value != "none":
+        who, is_other = f"{shown}.requiredApprover", f"{shown}.requireDifferentApprover"
+        terms = f"{{'approvers': [{who} | step_text] if {who} else [], 'separate': {is_other} or false}}"
+        question = replace(question, terms=f"{{{{ {terms} }}}}")
     return lean(Action, id=name, effect="ask", input=f"{{{{ {shown} }}}}", ask=question, when=when)
 
 

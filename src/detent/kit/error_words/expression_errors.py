@@ -1,6 +1,7 @@
 """Of expressions: what cannot be parsed, and what cannot be computed."""
 
 CHINESE = {
+    "`terms` must give `approvers`, a list of names, and `separate`": "`terms` 必须给出 `approvers`（名字列表）和 `separate`",
     "unknown {} `{}`, {}": "未知的 {0} `{1}`，{2}",
     "did you mean `{}`?": "是想写 `{0}` 吗？",
     "calls are not allowed; use a filter such as `| length`": "不允许调用；请用过滤器，例如 `| length`",

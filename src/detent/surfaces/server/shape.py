@@ -315,15 +315,13 @@ class Who(Asked, frozen=True):
 
 
 class Fork(Asked, frozen=True):
-    """Begin a new run as this one was after event `at`: a number, or the beginning of a checkpoint; empty: now.
+    """Begin a new run as this one was after event `at`, or to do again only what failed in a loop of it."""
 
-    With `loop`, the name of a `for_each` that ended although items had failed (`*`: the only one), do only these again.
-    """
-
+    # a number, or the beginning of a checkpoint; empty: now
     at: Annotated[str, Meta(max_length=64)] = ""
     key: Annotated[str, Meta(max_length=500)] = ""
     by: Name = ""
-    loop: Name = ""
+    loop: Name = ""  # a `for_each` that ended although items had failed; `*`: the only one
 
 
 class RunQuery(Asked, frozen=True):
