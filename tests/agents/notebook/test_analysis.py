@@ -324,6 +324,7 @@ def test_every_word_of_a_plot_is_there_in_chinese() -> None:
     assert [text for text in plain if "{" not in text] == []
 
 
+@pytest.mark.filterwarnings("ignore:Glyph")  # without such a font it is said, and is no fault
 def test_plots_of_a_chinese_analysis_have_chinese_labels_where_a_font_has_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
