@@ -116,3 +116,17 @@ def test_tools_of_the_folder_are_shared_and_the_files_own_come_first(tmp_path: P
     (tmp_path / "detent.tools.yaml").write_text("one: {shell: 7}\n")
     with pytest.raises(DefinitionError, match=r"detent.tools.yaml:1:14"):
         load_workflow(flow)
+
+
+def test_the_key_of_a_tool_is_its_own() -> None:
+    both = """
+tools:
+  charge: {shell: [charge], effect: irreversible, key: "{{ context.order }}"}
+  ship: {shell: [ship], effect: irreversible, key: "{{ context.order }}"}
+states:
+  a: {type: initial, actions: [{id: c, tool: charge}, {id: s, tool: ship}, {id: x, tool: ship, key: other}]}
+  z: {type: final}
+transitions: [{from: a, to: z}]
+"""
+    keys = [action.key for action in read_workflow(both).machine.work["a"]]
+    assert keys == ["charge {{ context.order }}", "ship {{ context.order }}", "ship other"]

@@ -131,6 +131,8 @@ def expand(given: Fields, tool: NamedTool) -> Fields | None:
     said = (set(given.said) - {"tool", "params"}) | {"params"}
     if tool.probe is not None:
         values["probe"] = _make_probe(given, tool.probe, params)
+    if tool.kind != "mcp" and isinstance(values.get("key"), str):
+        values["key"] = f"{tool.name} {values['key']}"  # two tools that are both `shell` do not share their keys
     match tool.kind:
         case "python":
             values |= {"python": tool.call, "params": params}
