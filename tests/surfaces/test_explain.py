@@ -38,6 +38,7 @@ def test_a_file_is_told_in_sentences(tmp_path: Path) -> None:
         "It may be given note.",
         "at most 1 go on at the same time",
         "It begins in `ask`.",
+        "If it fails, it goes to gone.",
         "this cannot be taken back; only after somebody has said yes; asked are ann, bob; 2 of them must agree",
         "it waits for paid; at most 2 h",
         "`gone` is an end: it has failed.",

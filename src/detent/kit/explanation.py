@@ -23,6 +23,7 @@ def explain(definition: Definition, is_irreversible: Callable[[Action], bool]) -
     for state in _order(machine):
         yield ""
         yield from _explain_state(machine, state, is_irreversible)
+    yield from _explain_everywhere(machine)
     yield ""
     yield from _explain_deeds(machine, is_irreversible)
 
@@ -92,7 +93,19 @@ def _explain_state(machine: Machine, state: str, is_irreversible: Callable[[Acti
         yield from (f"  {line}" for line in _explain_action(action, is_irreversible))
     if (longest := machine.timeouts_s.get(state, 0.0)) > 0:
         yield "  " + _("It stays here for {time} at most.", time=duration(longest))
-    rows = [row for row in machine.transitions if row.source == state]
+    yield from _explain_rows(machine, state)
+
+
+def _explain_everywhere(machine: Machine) -> Iterator[str]:
+    """What can happen in every state."""
+    if rows := list(_explain_rows(machine, "*")):
+        yield ""
+        yield _("In every state that does not say otherwise:")
+        yield from rows
+
+
+def _explain_rows(machine: Machine, source: str) -> Iterator[str]:
+    rows = [row for row in machine.transitions if row.source == source]
     for row in sorted(rows, key=lambda row: -row.priority):
         yield f"  {_explain_row(row)}"
 
@@ -173,7 +186,9 @@ def _explain_row(row: Transition) -> str:
     target, when = visible(row.target), visible(row.when)
     if row.is_retry:
         target = _("the same state again")
-    if row.error:
+    if row.error in ("", "*") and (row.error or row.only_failed):
+        said = _("If it fails, it goes to {target}", target=target)
+    elif row.error:
         said = _("If it fails ({error}), it goes to {target}", error=visible(row.error), target=target)
     elif row.on:
         said = _("When {signal} comes, it goes to {target}", signal=visible(row.on), target=target)

@@ -43,6 +43,8 @@ CHINESE: dict[str, str] = {
     "after a failure it is tried up to {count} times more": "失败后最多再试 {count} 次",
     "it may take {time}": "限时 {time}",
     "the same state again": "同一状态",
+    "In every state that does not say otherwise:": "在没有另作规定的每个状态：",
+    "If it fails, it goes to {target}": "若失败，转到 {target}",
     "If it fails ({error}), it goes to {target}": "若失败（{error}），转到 {target}",
     "When {signal} comes, it goes to {target}": "收到 {signal} 时，转到 {target}",
     "If {condition}, it goes to {target}.": "若 {condition}，转到 {target}。",
