@@ -25,6 +25,7 @@ from detent.guarding.tool_machine import ToolTerms
 
 PATH = "/api/callers"
 POLL_S = 20.0  # so long does one request wait for news
+CANCEL_S = 0.5  # so long is a cancellation given before it is said again
 PATIENCE_S = 60.0  # so long may a server be away
 PAUSE_S = 0.2
 T = TypeVar("T")
@@ -100,9 +101,9 @@ class ServerDesk:
         """Leave; replies under way are sent first."""
         if self._replying:
             await asyncio.wait(self._replying, timeout=PATIENCE_S)
-        if self._listening is not None:
-            self._listening.cancel()
-            await asyncio.gather(self._listening, return_exceptions=True)
+        while self._listening is not None and not self._listening.done():
+            self._listening.cancel()  # again, for a library in between may take a cancellation for a broken line
+            await asyncio.wait({self._listening}, timeout=CANCEL_S)
 
     # what the holder of the journal says
 
