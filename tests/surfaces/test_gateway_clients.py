@@ -124,6 +124,7 @@ async def test_claude_code_pays_once_through_it(claude: str, folder: Path) -> No
             folder, claude, "-p", "Pay", "--mcp-config", ".mcp.json", "--strict-mcp-config", "--allowedTools",
             "mcp__detent", HOME=str(home), ANTHROPIC_BASE_URL=server.url, ENABLE_TOOL_SEARCH="false",
             ANTHROPIC_API_KEY="sk-ant-scripted-and-worthless", CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+            MCP_CONNECTION_NONBLOCKING="0", MCP_CONNECT_TIMEOUT_MS="60000",  # the tools are there at the first word
         )  # fmt: skip
     assert notes(folder) == ["paid 3"], said
     told = json.dumps(server.asked[-1].body)

@@ -1,5 +1,6 @@
 """OAuth 2.1 with a real authorization server: discovery, registration, a browser, tokens that are kept and renewed."""
 
+import asyncio
 import json
 import re
 import socket
@@ -12,6 +13,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from detent.core import Contract, Outcome
+from detent.effects.mcp import Servers, parse_config
 from tests.effort import PATIENCE_S
 from tests.surfaces import command
 
@@ -40,14 +43,12 @@ def detent(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(given, cwd=folder, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
 
 
-def test_a_person_logs_in_once_and_runs_call_the_tools(url: str, tmp_path: Path) -> None:
-    tmp_path.joinpath("detent.mcp.yaml").write_text(json.dumps({"servers": {"shop": {"url": url, "trusted": True}}}))
-    before = detent(tmp_path, "mcp", "tools", "shop")
-    assert before.returncode == 1
-    assert "detent mcp login shop" in before.stdout
+def log_in(url: str, folder: Path) -> Path:
+    """Somebody logs in with a browser; gives the file that keeps the tokens."""
+    folder.joinpath("detent.mcp.yaml").write_text(json.dumps({"servers": {"shop": {"url": url, "trusted": True}}}))
     pipe = subprocess.PIPE
     with subprocess.Popen(
-        [command.SCRIPT, "mcp", "login", "shop"], cwd=tmp_path, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+        [command.SCRIPT, "mcp", "login", "shop"], cwd=folder, stdin=pipe, stdout=pipe, stderr=pipe, text=True
     ) as login:
         assert login.stderr is not None
         shown = re.search(r"http://\S+", login.stderr.readline())
@@ -56,7 +57,15 @@ def test_a_person_logs_in_once_and_runs_call_the_tools(url: str, tmp_path: Path)
         assert "close this page" in page.text
         said, _ = login.communicate(timeout=PATIENCE_S)
     assert (login.returncode, said) == (0, "shop: 2 tools\n")
-    kept = tmp_path / ".detent" / "mcp" / "oauth" / "shop.json"
+    return folder / ".detent" / "mcp" / "oauth" / "shop.json"
+
+
+def test_a_person_logs_in_once_and_runs_call_the_tools(url: str, tmp_path: Path) -> None:
+    tmp_path.joinpath("detent.mcp.yaml").write_text(json.dumps({"servers": {"shop": {"url": url, "trusted": True}}}))
+    before = detent(tmp_path, "mcp", "tools", "shop")
+    assert before.returncode == 1
+    assert "detent mcp login shop" in before.stdout
+    kept = log_in(url, tmp_path)
     assert kept.stat().st_mode & 0o777 == 0o600
     tokens = json.loads(kept.read_text())["tokens"]
     flow = {
@@ -74,10 +83,36 @@ def test_a_person_logs_in_once_and_runs_call_the_tools(url: str, tmp_path: Path)
     count = 0
     while not count and time.monotonic() < until:  # its first token lives for a second
         run = json.loads(detent(tmp_path, "run", "ask.yaml", "--json").stdout)
-        assert run["status"] == "completed", run
+        assert run["status"] == "completed", json.dumps(run)
         assert tokens["access_token"] not in json.dumps(run)
         assert json.loads(kept.read_text())["tokens"]["access_token"] not in json.dumps(run)
         count = int(run["output"]["count"])
     assert count, "a token that is over is renewed without anybody"
     assert detent(tmp_path, "mcp", "logout", "shop").returncode == 0
     assert not kept.exists()
+
+
+def test_a_token_that_the_server_no_longer_takes_is_renewed(url: str, tmp_path: Path) -> None:
+    kept = log_in(url, tmp_path)
+    first = json.loads(kept.read_text())
+    kept.write_text(json.dumps(first | {"expires_at": time.time() + 3600}))  # that is what our clock says
+    until = time.monotonic() + PATIENCE_S
+    while json.loads(kept.read_text())["tokens"] == first["tokens"] and time.monotonic() < until:
+        listed = detent(tmp_path, "mcp", "tools", "shop")
+        assert listed.returncode == 0, listed.stdout + listed.stderr
+    assert json.loads(kept.read_text())["tokens"] != first["tokens"]
+
+
+async def test_what_another_process_has_renewed_is_taken(url: str, tmp_path: Path) -> None:
+    kept = log_in(url, tmp_path)
+    configs, _ = parse_config({"servers": {"shop": {"url": url, "trusted": True}}})
+    async with Servers(tmp_path / ".detent", configs) as servers:
+        count = (await servers.effects())["shop.renewals"]
+        contract = Contract("a/b/1", "b", "shop.renewals", kind="pure")
+        first = json.loads(kept.read_text())
+        until = time.monotonic() + PATIENCE_S
+        while json.loads(kept.read_text())["tokens"] == first["tokens"] and time.monotonic() < until:
+            await asyncio.to_thread(detent, tmp_path, "mcp", "tools", "shop")  # each renewal is taken once only
+        done = await count.perform(contract)
+        assert isinstance(done, Outcome)
+        assert int(done.result["text"]) >= 1

@@ -6,6 +6,7 @@ browser comes back, and that only a person who asks for it logs in: a run never 
 
 import asyncio
 import contextlib
+import logging
 import os
 import tempfile
 import time
@@ -19,7 +20,7 @@ import msgspec
 from detent.core.effect_type import EffectFailed
 
 if TYPE_CHECKING:
-    from mcp.client.auth import OAuthClientProvider
+    import httpx2
     from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthToken
 
 FOLDER = "oauth"  # in the folder of the servers
@@ -152,7 +153,7 @@ class BrowserLogin:
         writer.close()
 
 
-def make_auth(url: str, tokens: TokenFile, login: BrowserLogin | None) -> "OAuthClientProvider":
+def make_auth(url: str, tokens: TokenFile, login: BrowserLogin | None) -> "httpx2.Auth":
     """The SDK's provider for one server: tokens are used and renewed; only with a login may it ask a person."""
     from mcp.client.auth import OAuthClientProvider  # noqa: PLC0415
     from mcp.shared.auth import OAuthClientMetadata  # noqa: PLC0415
@@ -167,9 +168,14 @@ def make_auth(url: str, tokens: TokenFile, login: BrowserLogin | None) -> "OAuth
         token_endpoint_auth_method="none",  # noqa: S106  # a program on somebody's machine keeps no secret
     )
     ways = (_refuse, _refuse) if login is None else (login.redirect, login.callback)
+    logging.getLogger("mcp.client.auth").addHandler(logging.NullHandler())  # its tracebacks are no user's concern
     made = OAuthClientProvider(url, about, tokens, *ways)
     tokens.brief(made.context)
-    return made
+    if login is not None:
+        return made
+    from detent.effects.mcp.renewing_auth import RenewingAuth  # noqa: PLC0415
+
+    return RenewingAuth(made, tokens)
 
 
 async def _refuse(*_: str) -> Any:
