@@ -206,9 +206,12 @@ async def enter_new(
         return
     host.entering.add(run_id)
     try:
-        yield await enter(host, group, id, key, run_id)
+        place = await enter(host, group, id, key, run_id)
+        yield place
     finally:
         host.entering.discard(run_id)
+    if "held_by" in place:
+        await pass_on(host, id)  # who left while it began could not release it yet
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """Groups: runs that must not go on at the same time take turns, fairly, through crashes and doubts."""
 
+import asyncio
 import random
 from pathlib import Path
 
@@ -95,12 +96,25 @@ async def check_a_new_run_can_take_the_place_of_the_previous(open_host: HostOpen
     async with open_host(home, [Outside().effect()]) as host:
         for name in ("r1", "r2", "r3"):
             await start(host, name, machine)
-            if name == "r1":
-                await until(host, name, lambda run: run.state == "waiting")
+            await until(host, name, lambda run: run.state == "waiting")  # else its deed may be under way, and it asks
         for name in ("r1", "r2"):
             run = await until(host, name, lambda run: run.ended is not None)
             assert run.ended is Status.CANCELLED
         await finish(host, "r3")
+
+
+async def check_a_place_that_is_freed_while_the_next_begins_is_taken(open_host: HostOpener, home: Path) -> None:
+    async with open_host(home, [Outside().effect()]) as host:
+        await start(host, "r0")
+
+        async def start_soon(name: str) -> None:
+            await asyncio.sleep(random.random() * 0.02)  # at any moment of the other's end
+            await start(host, name)
+
+        for number in range(30):
+            await until(host, f"r{number}", lambda run: run.state == "waiting")
+            await asyncio.gather(host.signal(f"r{number}", "GO"), start_soon(f"r{number + 1}"))
+        await finish(host, "r30")
 
 
 async def check_a_run_in_doubt_keeps_its_place(open_host: HostOpener, home: Path) -> None:
