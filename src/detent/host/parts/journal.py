@@ -31,6 +31,9 @@ SUMMARY = (
 )
 
 
+EventRow = tuple[int, bytes, bytes]  # its number, its bytes and its hash
+
+
 class Record(NamedTuple):
     """A run's row with what is needed to go on writing."""
 
@@ -263,17 +266,22 @@ class AnyJournal(ABC):
                 page = self.rows(query, (no, seq, upto or 2**62, PAGE))
             except (JournalError, UnicodeDecodeError) as error:
                 raise JournalError(f"run {self._name(no)} is damaged after event {seq}: {error}") from None
-            for number, body, hashed in page:
-                try:
-                    event = decode_event(body)
-                except (msgspec.MsgspecError, UnicodeDecodeError, TypeError) as error:
-                    raise JournalError(f"run {self._name(no)} is damaged at event {number}: {error}") from None
-                seq = number
-                self.events_read += 1
-                self.bytes_read += len(body)
-                yield number, event, body, hashed
+            for found in self.decode(no, page):
+                seq = found[0]
+                yield found
             if len(page) < PAGE:
                 return
+
+    def decode(self, no: int, page: Iterable[EventRow]) -> Iterator[tuple[int, Event, bytes, bytes]]:
+        """Events from their rows."""
+        for number, body, hashed in page:
+            try:
+                event = decode_event(body)
+            except (msgspec.MsgspecError, UnicodeDecodeError, TypeError) as error:
+                raise JournalError(f"run {self._name(no)} is damaged at event {number}: {error}") from None
+            self.events_read += 1
+            self.bytes_read += len(body)
+            yield number, event, body, hashed
 
     def _name(self, no: int) -> str:
         try:

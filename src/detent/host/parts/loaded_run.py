@@ -1,7 +1,7 @@
 """A run in memory: loaded from the journal, folded forward, written back as batches."""
 
 import asyncio
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,7 +13,7 @@ from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, Refused, ReplayError, Unknown
-from detent.host.parts.journal import AnyJournal, Batch, Record, chain, encode, genesis
+from detent.host.parts.journal import AnyJournal, Batch, EventRow, Record, chain, encode, genesis
 from detent.host.standing import question_of
 
 ENGINE = "4"  # changes when the fold's meaning does: older snapshots are then ignored
@@ -226,10 +226,12 @@ def _load_snapshot(journal: AnyJournal, no: int, upto: int) -> tuple[Point, int]
         return None
 
 
-def replay(journal: AnyJournal, no: int, point: Point, upto: int = 0) -> Iterator[Point]:
-    """Fold on from a point, event by event; raises where the chain is broken."""
+def replay(
+    journal: AnyJournal, no: int, point: Point, upto: int = 0, found: Sequence[EventRow] = ()
+) -> Iterator[Point]:
+    """Fold on from a point, event by event, as far as they are `found` already; raises where the chain is broken."""
     seq, run, head, machine, *_ = point
-    for number, event, body, hashed in journal.events(no, seq, upto):
+    for number, event, body, hashed in journal.decode(no, found) if found else journal.events(no, seq, upto):
         if number != seq + 1:
             raise JournalError(f"run {run.id} is damaged: event {seq + 1} is missing")
         if chain(head, body) != hashed:

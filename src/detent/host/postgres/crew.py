@@ -253,7 +253,8 @@ class Crew:
             return self._judge_late(moment, performed, told[0], is_redone=held is not None and held[1] != wanted.turn)
 
         try:
-            await self._host.fold(live, make, patience_s=float("inf"), about=wanted.contract_id)
+            about = (wanted.contract_id, wanted.worker, wanted.turn)
+            await self._host.fold(live, make, patience_s=float("inf"), about=about)
             if is_ended:
                 self._host.queue.note_ended(wanted.job)
         except NotWaiting:

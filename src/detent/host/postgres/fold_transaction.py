@@ -19,21 +19,28 @@ from detent.host.parts.claim import Claims
 from detent.host.parts.clock import Clock
 from detent.host.parts.fold import FoldPlan, FoldRoom
 from detent.host.parts.gap import open_gap
-from detent.host.parts.journal import Batch
+from detent.host.parts.journal import Batch, EventRow
 from detent.host.parts.loaded_run import LoadedRun, Point, beginning, load, replay
 from detent.host.parts.outbox import Outbox
 from detent.host.policy_check import Rulings
 from detent.host.postgres.connection import GONE
 from detent.host.postgres.job_queue import ANYWHERE, QUEUE, JobQueue, QueuedJob, name_need, name_place
-from detent.host.postgres.journal import PostgresJournal, take_claims, write_batch
+from detent.host.postgres.journal import SHORT, PostgresJournal, take_claims, write_batch
 from detent.host.postgres.statement import Statements
 
-SHORT = 50  # events that are read at once, without asking for a snapshot first
 LOCK = (
     "select no, seq, head, extract(epoch from clock_timestamp())::float8,"
     " exists (select 1 from runs where name = 'restored' and state <> 'closed'),"
     " (select place from pins where pins.run_id = runs.run_id)"
     " from runs where run_id = %s for update"
+)
+# A run that nobody else should have moved is not read again: what is presumed of it is checked where it is written, in
+# the same message. Where it is wrong, a division by zero ends the transaction, and the run is read.
+PRESUME = "select 1 / count(*) from (select 1 from runs where no = %s and seq = %s and head = %s for update) as found"
+PRESUME_HELD = (
+    "select extract(epoch from clock_timestamp())::float8,"
+    " 1 / (not exists (select 1 from runs where name = 'restored' and state <> 'closed') and (%s = '' or exists"
+    " (select 1 from work where run = %s and contract_id = %s and worker = %s and turn = %s)))::int"
 )
 HELD = "select worker, turn from work where run = (select no from runs where run_id = %s) and contract_id = %s"
 FIRST = (
@@ -65,6 +72,10 @@ class CommitCut(Exception):
         self.no, self.seq, _id, _body, self.head = folded.plan.batch.events[-1]
 
 
+class WrongPresumption(Exception):
+    """A run was not as it was presumed to be, or what follows from that must not be said before it was read."""
+
+
 class Moment(NamedTuple):
     """A run as it stands while its row is locked."""
 
@@ -78,6 +89,8 @@ class Moment(NamedTuple):
 
 Make = Callable[[Moment], Sequence[Event]]  # what is to be folded, decided while the run is locked
 Put = Callable[[Statements, Sequence[QueuedJob]], None]
+Held = tuple[str, int, int]  # a contract, the worker that has begun it, and its turn
+NOTHING: Held = ("", 0, 0)  # is in anybody's hands that the fold is about
 
 
 class Folded(NamedTuple):
@@ -89,6 +102,9 @@ class Folded(NamedTuple):
     wake_at: float | None = None
     has_jobs: bool = False
     is_told: bool = False  # whether other processes were told of it
+
+
+Tell = Callable[[psycopg.Connection, Folded], bool]  # other processes, of what is committed; whether that was done
 
 
 class FoldingHost(Protocol):
@@ -115,7 +131,8 @@ class FoldTransaction(FoldRoom):
         self.claims, self.clock = Claims(lambda: journal), host.clock
         self.outbox, self.rulings = host.outbox, host.rulings
         self._wake_at: float | None = None
-        self._place = ""  # the run is pinned to
+        self._place: str | None = ""  # the run is pinned to; None: not read yet
+        self._presumed: psycopg.Cursor | None = None
         self.held: tuple[int, int] | None = None
         self.statements = Statements()
         self.now = 0.0
@@ -141,6 +158,22 @@ class FoldTransaction(FoldRoom):
         if is_restored:
             self.claims.gap = open_gap(self._journal)
         return bring_up(self._journal, run_id, no, seq, bytes(head), cached)
+
+    def presume(self, cached: LoadedRun, held: Held) -> LoadedRun:
+        """The run as this process knows it, and as it has to be when the transaction comes to the database."""
+        self._connection.execute(PRESUME, (cached.no, cached.run.seq, cached.head))
+        contract_id, worker, turn = held
+        given = (contract_id, cached.no, contract_id, worker, turn)
+        self._presumed = self._connection.execute(PRESUME_HELD, given)
+        self.held, self._place = (worker, turn) if contract_id else None, None
+        return copy_run(cached)
+
+    def find_now(self) -> float:
+        """What time it is at the database."""
+        if self._presumed is not None:
+            row = self._presumed.fetchone()
+            self.now = 0.0 if row is None else row[0]
+        return self.now
 
     def lock_new(self, live: LoadedRun) -> None:
         """Give a new run its number."""
@@ -235,7 +268,15 @@ class FoldTransaction(FoldRoom):
             return name_need(contract.effect, live.run.source)
         if not effect.is_local:
             return QUEUE
-        return name_place(self._place) if self._place else ANYWHERE
+        place = self._find_pin(live.run.id)
+        return name_place(place) if place else ANYWHERE
+
+    def _find_pin(self, run_id: str) -> str:
+        """The place that a run is pinned to."""
+        if self._place is None:
+            row = self._connection.execute(PIN_OF, (run_id,)).fetchone()
+            self._place = "" if row is None else row[0]
+        return self._place
 
     def _find_place(self, live: LoadedRun, before: Run, events: Sequence[Event]) -> None:
         """A new run belongs where its parent does, else where it was begun if calls are made there."""
@@ -270,7 +311,7 @@ class FoldTransaction(FoldRoom):
         contract = before.contract(event.contract_id)
         place = contract.question.data.get("machine") if contract is not None and contract.question else None
         said = event.result if isinstance(event.result, dict) else {}
-        if place and place == self._place and said.get("outcome") == "not_happened":
+        if place and place == self._find_pin(before.id) and said.get("outcome") == "not_happened":
             self.statements.add(UNPIN, (before.id, place))
             self._place = ""
 
@@ -296,10 +337,19 @@ def _find_awaited(contract: Contract | None) -> str:
     return str(contract.question.data.get("run_id", ""))
 
 
-def bring_up(
-    journal: PostgresJournal, run_id: str, no: int, seq: int, head: bytes, cached: LoadedRun | None
+def bring_up(  # where it is, and where it was
+    journal: PostgresJournal,
+    run_id: str,
+    no: int,
+    seq: int,
+    head: bytes,
+    cached: LoadedRun | None,
+    found: Sequence[EventRow] = (),
 ) -> LoadedRun:
-    """A run as it is at an event, from what this process has of it and what others have written since."""
+    """A run as it is at an event, from what this process has of it and what others have written since.
+
+    Some of that may be `found` already.
+    """
     if cached is not None and (cached.run.seq > seq or cached.no != no):
         cached = None
     if cached is None and seq > SHORT:
@@ -309,7 +359,8 @@ def bring_up(
     known = point = (
         beginning(run_id) if cached is None else Point(cached.run.seq, cached.run, cached.head, cached.machine)
     )
-    for point in replay(journal, no, known, seq):  # noqa: B007  # the last one is what is wanted
+    is_found = bool(found) and found[0][0] == known.seq + 1 and found[-1][0] == seq
+    for point in replay(journal, no, known, seq, found if is_found else ()):  # noqa: B007  # the last one is wanted
         pass
     if (point.seq, point.head) != (seq, head) or point.machine is None:
         return load(journal, run_id)
@@ -327,6 +378,13 @@ def copy_run(live: LoadedRun) -> LoadedRun:
     return copied
 
 
+def is_likely(cached: LoadedRun, about: Held) -> bool:
+    """Whether a run is probably still as it was last seen: nobody else has anything to do for it."""
+    if about[0] and not about[1]:
+        return False
+    return all(one.status is not Status.RUNNING or one.id == about[0] for one in cached.run.contracts)
+
+
 def fold_run(  # noqa: PLR0913  # one transaction needs to know all this
     host: FoldingHost,
     connection: psycopg.Connection,
@@ -334,38 +392,53 @@ def fold_run(  # noqa: PLR0913  # one transaction needs to know all this
     run_id: str,
     make: Make,
     put: Put,
+    tell: Tell,
     *,
     cached: LoadedRun | None,
     first: LoadedRun | None = None,
     machine: Machine | None = None,
     about: str = "",
+    presumed: Held | None = None,
 ) -> Folded:
-    """Fold a run in one transaction and commit it; raises `CommitCut` where nobody knows whether that was done."""
+    """Fold a run in one transaction and commit it; raises `CommitCut` where nobody knows whether that was done.
+
+    With `presumed` the run is taken as it was cached, and raises `WrongPresumption` where it is not.
+    """
     room = FoldTransaction(host, connection, journal.inside(connection))
     folded: Folded | None = None
+    commit: psycopg.Cursor | None = None
     try:
         with connection.pipeline():  # what is written goes to the database in one message, with the commit
             connection.execute("begin")
             if first is not None:
                 room.lock_new(first)
                 live = first
+            elif presumed is not None and cached is not None:
+                live = room.presume(cached, presumed)
             else:
                 live = room.lock(run_id, cached, about)
             found = room.fold(live, make, put, machine)
             if found.plan.batch.events:
                 folded = found
-                connection.execute("commit")
+                commit = connection.execute("commit")
+                folded = found._replace(is_told=tell(connection, found))  # it is in a transaction of its own
             else:
                 connection.execute("rollback")
-    except GONE as error:
+    except Exception as error:
+        if folded is not None and commit is not None and commit.statusmessage == "COMMIT":
+            return folded._replace(is_told=False)  # only others were not told
         _roll_back(connection)
-        if folded is not None and connection.closed:
+        if isinstance(error, (psycopg.errors.DivisionByZero, psycopg.errors.PipelineAborted)):
+            raise WrongPresumption from None
+        if folded is not None and isinstance(error, GONE) and connection.closed:
             raise CommitCut(folded) from error
         raise
     except BaseException:
         _roll_back(connection)
         raise
-    return found
+    if folded is None and presumed is not None:
+        raise WrongPresumption
+    return (folded or found)._replace(now=room.find_now())
 
 
 def _roll_back(connection: psycopg.Connection) -> None:

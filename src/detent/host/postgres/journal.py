@@ -5,14 +5,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg_pool import PoolTimeout
 
 from detent.core.machine import Machine
 from detent.errors import JournalError
-from detent.host.parts.journal import Batch, Claim, JournalIdentity, encode
+from detent.host.parts.journal import Batch, Claim, EventRow, JournalIdentity, encode
 from detent.host.parts.listing import Listing
 from detent.host.postgres.connection import GONE, Database, explain
 from detent.host.postgres.statement import Statements
@@ -61,11 +61,26 @@ STEPS = (
     "select events.rowid, runs.run_id, runs.name, events.seq from events join runs on runs.no = events.run"
     " where events.rowid > ? and "
 )
+SHORT = 50  # events that are read at once, without asking for a snapshot first
+READ_ON = (
+    "select runs.no, runs.seq, runs.head, found.seq, found.body, found.hash from runs left join lateral"
+    " (select seq, body, hash from events where run = runs.no and seq > ? order by seq limit ?) as found on true"
+    " where run_id = ? order by found.seq"
+)
 # Whoever reads holds no lock that others wait for, and may take his time.
 ONE_MOMENT = (
     "set transaction isolation level repeatable read, read only; set local idle_in_transaction_session_timeout = 0"
 )
 WRITTEN = "rowid < (pg_snapshot_xmin(pg_current_snapshot())::text::bigint + ?) * 4096"
+
+
+class NewEvents(NamedTuple):
+    """Where a run is, and events of it that were read with that."""
+
+    no: int
+    seq: int
+    head: bytes
+    found: list[EventRow]
 
 
 class Overtaken(Exception):
@@ -141,6 +156,14 @@ class PostgresJournal(Listing):
 
     def close(self) -> None:
         """The connections are the pool's."""
+
+    def read_on(self, run_id: str, after: int) -> NewEvents | None:
+        """Where a run is, with the first events after one that this process knows, in one question."""
+        rows = self.rows(READ_ON, (after, SHORT, run_id))
+        if not rows:
+            return None
+        found = [(row[3], row[4], row[5]) for row in rows if row[3] is not None]
+        return NewEvents(*rows[0][:3], found)
 
     def cursor(self) -> int:
         """The place of the newest event before which nothing more can come."""

@@ -19,7 +19,7 @@ from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.onlooker import Onlookers
 from detent.host.parts.secret_box import SecretKeeper
 from detent.host.postgres.connection import Database
-from detent.host.postgres.fold_transaction import Make
+from detent.host.postgres.fold_transaction import Held, Make
 from detent.host.postgres.job_queue import JobQueue
 from detent.host.postgres.journal import PostgresJournal
 
@@ -44,7 +44,7 @@ class PostgresMover(Protocol):
         """The run as it stands now."""
 
     async def fold(
-        self, live: LoadedRun, make: Make, *, machine: Machine | None = None, patience_s: float = ..., about: str = ""
+        self, live: LoadedRun, make: Make, *, machine: Machine | None = None, patience_s: float = ..., about: Held = ...
     ) -> Run:
         """Fold what `make` says while the run is locked; `live` is the run as it is then."""
 

@@ -5,7 +5,7 @@ import threading
 from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -16,7 +16,7 @@ from detent.core.effect_type import Effect
 from detent.core.machine import Machine
 from detent.core.progress import Ground
 from detent.core.run import Run
-from detent.errors import JournalError, Refused, Unknown
+from detent.errors import DetentError, JournalError, Refused, Unknown
 from detent.host.parts.admission import Admission
 from detent.host.parts.clock import Clock
 from detent.host.parts.journal import Batch, genesis
@@ -28,7 +28,18 @@ from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
 from detent.host.postgres.connection import GONE, Database, explain, is_gone
 from detent.host.postgres.database_clock import DatabaseClock
-from detent.host.postgres.fold_transaction import CommitCut, Folded, Make, bring_up, copy_run, fold_run
+from detent.host.postgres.fold_transaction import (
+    NOTHING,
+    CommitCut,
+    Folded,
+    Held,
+    Make,
+    WrongPresumption,
+    bring_up,
+    copy_run,
+    fold_run,
+    is_likely,
+)
 from detent.host.postgres.hint import ABORTED, Hint, HintSender
 from detent.host.postgres.job_queue import JobQueue
 from detent.host.postgres.journal import Overtaken, PostgresJournal, take_claims, write_batch
@@ -92,11 +103,10 @@ class PostgresRoom(Precautions):
         journal = self.journal if connection is None else self.journal.inside(connection)
         with self._cache_lock:
             cached = self._cache.get(run_id)
-        rows = journal.rows("select no, seq, head from runs where run_id = ?", (run_id,))
-        if not rows:
+        now = journal.read_on(run_id, 0 if cached is None else cached.run.seq)
+        if now is None:
             raise Unknown(f"there is no run {run_id}")
-        no, seq, head = rows[0]
-        live = bring_up(journal, run_id, no, seq, bytes(head), cached)
+        live = bring_up(journal, run_id, now.no, now.seq, bytes(now.head), cached, now.found)
         self._keep(copy_run(live))
         return live
 
@@ -190,11 +200,11 @@ class PostgresRoom(Precautions):
         *,
         machine: Machine | None = None,
         patience_s: float = PATIENCE_S,
-        about: str = "",
+        about: Held = NOTHING,
     ) -> Run:
         """Fold what `make` says while the run is locked; `live` is the run as it is then.
 
-        Where it is about a contract, `make` learns in whose hands that is.
+        Where it is about a contract, `make` learns in whose hands that is; `about` says in whose it should be.
         """
         async with self.take_turn(live.run.id):
             folded = await self._fold(live.run.id, make, None, machine, patience_s, about)
@@ -209,7 +219,7 @@ class PostgresRoom(Precautions):
         first: LoadedRun | None = None,
         machine: Machine | None = None,
         patience_s: float = PATIENCE_S,
-        about: str = "",
+        about: Held = NOTHING,
     ) -> Folded:
         """Fold until it is committed: anew where somebody was quicker, and when the database is back."""
         if self.is_closing:
@@ -239,19 +249,35 @@ class PostgresRoom(Precautions):
         return folded
 
     def _fold_once(
-        self, run_id: str, make: Make, first: LoadedRun | None, machine: Machine | None, about: str
+        self, run_id: str, make: Make, first: LoadedRun | None, machine: Machine | None, about: Held
     ) -> Folded:
         with self._cache_lock:
             cached = self._cache.get(run_id)
         if first is not None:
             first = LoadedRun(0, first.machine, Run(id=run_id), genesis(run_id), is_new=True)
+        elif cached is not None and is_likely(cached, about):
+            with suppress(WrongPresumption, DetentError):  # what is wrong is said of the run as it is, never as it was
+                return self._fold_as(run_id, make, first, machine, about, cached, about)
+        return self._fold_as(run_id, make, first, machine, about, cached)
+
+    def _fold_as(  # one transaction needs to know all this
+        self,
+        run_id: str,
+        make: Make,
+        first: LoadedRun | None,
+        machine: Machine | None,
+        about: Held,
+        cached: LoadedRun | None,
+        presumed: Held | None = None,
+    ) -> Folded:
         with self.database.connection() as connection:
-            folded = fold_run(
-                self, connection, self.journal, run_id, make, self.queue.put,
-                cached=cached, first=first, machine=machine, about=about,
+            return fold_run(
+                self, connection, self.journal, run_id, make, self.queue.put, self._tell_others,
+                cached=cached, first=first, machine=machine, about=about[0], presumed=presumed,
             )  # fmt: skip
-            is_told = bool(folded.plan.batch.events) and self.hints.send_now(connection, _make_hint(folded))
-            return folded._replace(is_told=is_told)
+
+    def _tell_others(self, connection: psycopg.Connection, folded: Folded) -> bool:
+        return self.hints.send_now(connection, _make_hint(folded))
 
     async def _was_committed(self, cut: CommitCut, until: float) -> bool:
         """Look up the last event of a commit that was cut off, before anything else is done about it."""
