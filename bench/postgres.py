@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import psycopg
 
+from bench.contender import commit_worker
 from bench.contender.detent_worker import make_pay
 from bench.engine import DOOR, folder, noop
 from bench.figure import Figure
@@ -42,6 +43,7 @@ DBOS_LEAST, QUEUE_LEAST = 1.2, 0.4
 SCALING_LEAST = 2.0
 BYTES_MAX = 1536
 APPROVALS, APPROVAL_MOST = 100, 3
+IDLE_S = commit_worker.IDLE_S  # nobody has had anything to do for so long
 REDELIVERED_S, SETTLE_S = 10.0, 1.0  # the latter as `pay` of the contender says
 _server: list[Server] = []
 
@@ -283,26 +285,45 @@ async def _open_long(address: str, home: Path) -> tuple[float, float]:
 
 
 def approval() -> Iterator[Figure]:
-    """From an answer to the end of the step behind it, which another process carries out, against the embedded host."""
+    """From an answer to the end of the step behind it, against the embedded host, taking turns.
+
+    Another process carries out the step, or the one that was told the answer. The floor is what two processes need that
+    only tell each other and commit one row each, without anything of ours.
+    """
     server = _find_server()
-    name = server.create()
-    address = server.address(name)
-    _init(address)
-    with folder() as home, _processes([_make_detent().work(address, 0)]):
-        ours, floor = asyncio.run(_approve_all(address, home.resolve()))
-    server.drop(name)
-    ratio = ours / floor
-    yield Figure("approval", "to the next step, p95", round(ours * 1e3, 2), "ms", round(floor * 1e3, 2),
-                 round(ratio, 2), f"≤ {APPROVAL_MOST}× embedded", ratio <= APPROVAL_MOST)  # fmt: skip
+    names = [server.create() for _ in range(3)]
+    other, own, bare = (server.address(name) for name in names)
+    _init(other)
+    _init(own)
+    commit_worker.prepare(bare)
+    work = [_make_detent().work(other, 0), [sys.executable, "-m", "bench.contender.commit_worker", bare]]
+    with folder() as home, _processes(work):
+        rounds = asyncio.run(_approve_all((other, own, bare), home.resolve()))
+    for name in names:
+        server.drop(name)
+    elsewhere, here, embedded, floor = (sorted(column)[int(0.95 * APPROVALS)] for column in zip(*rounds, strict=True))
+    for label, taken in (("by another process", elsewhere), ("by the same process", here)):
+        ratio = taken / embedded
+        yield Figure("approval", f"next step {label}, p95", round(taken * 1e3, 2), "ms", round(embedded * 1e3, 2),
+                     round(ratio, 2), f"≤ {APPROVAL_MOST}× embedded", ratio <= APPROVAL_MOST)  # fmt: skip
+    yield Figure("approval", "two commits and two words, p95", round(floor * 1e3, 2), "ms", round(embedded * 1e3, 2),
+                 round(floor / embedded, 2), "none: the floor", True)  # fmt: skip
 
 
-async def _approve_all(address: str, home: Path) -> tuple[float, float]:
+async def _approve_all(addresses: tuple[str, str, str], home: Path) -> list[tuple[float, float, float, float]]:
+    other, own, bare = addresses
     async with (
-        PostgresHost(Database(address), home, [noop], is_working=False, grace_s=0.0) as ours,
+        PostgresHost(Database(other), home / "front", [noop], is_working=False, grace_s=0.0) as front,
+        PostgresHost(Database(own), home / "alone", [noop], grace_s=0.0) as alone,
         EmbeddedHost(home / "embedded", [noop]) as embedded,
     ):
-        rounds = [(await _approve(ours), await _approve(embedded)) for _ in range(APPROVALS)]
-    return tuple(sorted(column)[int(0.95 * APPROVALS)] for column in zip(*rounds, strict=True))  # type: ignore[return-value]
+        alone.work()
+        await alone.queue.ready()
+        with commit_worker.Front(bare) as floor:
+            return [
+                (await _approve(front), await _approve(alone), await _approve(embedded), floor.ask(number))
+                for number in range(APPROVALS)
+            ]
 
 
 async def _approve(host: Host) -> float:
@@ -318,7 +339,7 @@ async def _approve(host: Host) -> float:
                 return
 
     watching = asyncio.create_task(look())
-    await asyncio.sleep(0.03)  # whoever looks has begun to
+    await asyncio.sleep(IDLE_S)  # whoever looks has begun to
     begun = time.perf_counter()
     await host.answer(run.id, waiting, {"approved": True})
     await done.wait()

@@ -31,6 +31,7 @@ class Following:
     def __init__(self, owner: Source, watched: Watched, run_id: str, after: int) -> None:
         self._owner, self._watched, self.run_id = owner, watched, run_id
         self._rung = watched.bell.take()
+        self._elsewhere = 0  # as it was when everything was read last
         self._behind: reader.Follower | None = None  # its own fold, while it is behind what memory keeps
         self.seq = after  # of the last entry given
         self.run = Run(id=run_id)  # as of that entry
@@ -43,6 +44,8 @@ class Following:
     def at_hand(self) -> Sequence[Entry] | None:
         """The next entries, if memory has them or there are none; None: `more` has to look into the file."""
         self._rung = self._watched.bell.take()
+        if self._elsewhere != self._watched.elsewhere:
+            return None
         return self._advance_to(self._watched.since(self.seq))
 
     def more(self) -> Sequence[Entry]:
@@ -60,16 +63,28 @@ class Following:
         await self._rung.wait()
 
     def _read(self) -> list[Entry]:
+        elsewhere = self._watched.elsewhere  # before it looks: what is written from now on is looked for again
         with self._owner.journal() as journal:
-            record = journal.record(self.run_id)
-            if record is None:
-                return []
-            if record.summary.seq <= self.seq:
-                return self._stand()
-            behind = self._behind
-            if behind is None or behind.run.seq < self.seq:  # memory has kept up meanwhile: begin again from near
-                behind = self._behind = reader.Follower(journal, self.run_id, self.seq)
-            return list(islice((entry for entry in behind.more(journal=journal) if entry.seq > self.seq), CATCH_UP))
+            found = self._read_on(journal)
+        if len(found) < CATCH_UP:
+            self._elsewhere = elsewhere
+        return found
+
+    def _read_on(self, journal: Listing) -> list[Entry]:
+        behind = self._behind
+        is_near = behind is not None and behind.run.seq >= self.seq - CATCH_UP
+        if behind is not None and is_near and (found := self._take(behind, journal)):
+            return found
+        record = journal.record(self.run_id)
+        if record is None:
+            return []
+        if record.summary.seq <= self.seq:
+            return self._stand()
+        self._behind = reader.Follower(journal, self.run_id, self.seq)  # from near: memory may have kept up meanwhile
+        return self._take(self._behind, journal)
+
+    def _take(self, behind: reader.Follower, journal: Listing) -> list[Entry]:
+        return list(islice((entry for entry in behind.more(journal=journal) if entry.seq > self.seq), CATCH_UP))
 
     def _stand(self) -> list[Entry]:
         """Nothing is new: find out where the run stands, for it may have ended."""

@@ -47,6 +47,7 @@ class Watched:
         self.followers = 0
         self.bell = Bell()
         self.kept: ResidentRun | None = None  # as its holder has written it last
+        self.elsewhere = 0  # how often somebody else has written, or may have: what is kept here is not all then
         self._entries: deque[Entry] = deque()
         self._lock = threading.Lock()  # readers in other threads look on too
 
@@ -122,6 +123,14 @@ class Tail:
                 self._let_go(run_id, watched)
         self.everything.ring()
 
+    def moved(self, run_id: str) -> None:
+        """Another process has written something of a run: whoever follows has to look."""
+        watched = self.runs.get(run_id)
+        if watched is not None:
+            watched.elsewhere += 1
+            watched.bell.ring()
+        self.everything.ring()
+
     def _let_go(self, run_id: str, watched: Watched) -> None:
         """Nobody follows this run: forget it, at once or when so many others have moved since."""
         self._lately[run_id] = watched
@@ -142,4 +151,5 @@ class Tail:
         """Something was written somewhere, or everything comes to an end: let everybody look."""
         self.everything.ring()
         for watched in tuple(self.runs.values()):
+            watched.elsewhere += 1
             watched.bell.ring()

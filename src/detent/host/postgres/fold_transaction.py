@@ -26,6 +26,7 @@ from detent.host.policy_check import Rulings
 from detent.host.postgres.connection import GONE
 from detent.host.postgres.job_queue import ANYWHERE, QUEUE, JobQueue, QueuedJob, name_need, name_place
 from detent.host.postgres.journal import SHORT, PostgresJournal, take_claims, write_batch
+from detent.host.postgres.postgres_reader import PostgresReader
 from detent.host.postgres.statement import Statements
 
 LOCK = (
@@ -117,6 +118,7 @@ class FoldingHost(Protocol):
     lease_s: float
     place: str  # where it makes local calls
     queue: JobQueue
+    reader: PostgresReader
     is_own_time: bool  # whether a test moves the clock: then nothing can be due by the database's
 
     def effect(self, live: LoadedRun, name: str) -> Effect | None:
@@ -133,6 +135,7 @@ class FoldTransaction(FoldRoom):
         self._wake_at: float | None = None
         self._place: str | None = ""  # the run is pinned to; None: not read yet
         self._presumed: psycopg.Cursor | None = None
+        self._is_followed = False
         self.held: tuple[int, int] | None = None
         self.statements = Statements()
         self.now = 0.0
@@ -194,7 +197,8 @@ class FoldTransaction(FoldRoom):
         if not events:
             return Folded(live, plan, self.now)
         self._find_place(live, before, events)
-        self._fold_all(deque(events), plan, False)
+        self._is_followed = live.run.id in self._host.reader.tail.runs
+        self._fold_all(deque(events), plan, self._is_followed)
         self._withdraw(live, plan)
         if batch.events:
             live.seal(batch)
@@ -220,10 +224,8 @@ class FoldTransaction(FoldRoom):
             if is_fresh or self._connection.execute(WITHDRAW_WORK, (live.no, contract.id)).fetchone() is not None:
                 plan.performs = tuple(one for one in plan.performs if one != contract.id)
                 error = Failure("cancelled", "stopped before it began")
-                at = self.clock.now()
-                self._fold_all(
-                    deque([ContractMoved(contract.id, "cancel", error=error, deed="none", at=at)]), plan, False
-                )
+                moved = ContractMoved(contract.id, "cancel", error=error, deed="none", at=self.clock.now())
+                self._fold_all(deque([moved]), plan, self._is_followed)
 
     def _keep_work(self, before: Run, plan: FoldPlan) -> None:
         run, no = plan.live.run, plan.live.no

@@ -43,7 +43,7 @@ def make_mark() -> str:
 def read_moved(payload: str, mark: str) -> Sequence[str]:
     """The runs that others have moved."""
     said = payload.split()
-    return () if said[:1] == [mark] else said
+    return () if said[:1] == [mark] else said[1:]
 
 
 class HintSender:

@@ -297,7 +297,10 @@ class PostgresRoom(Precautions):
         if not plan.batch.events:
             return
         self._keep(copy_run(live))
-        self.reader.tail.wrote(live.run.id, ())
+        if plan.entries:
+            self.reader.tail.wrote(live.run.id, plan.entries)
+        else:
+            self.reader.tail.moved(live.run.id)  # nobody followed when it was folded
         if folded.has_jobs:
             self.queue.wake_up()
         self.act(folded)
