@@ -19,6 +19,7 @@ from detent.kit.text import visible
 
 if TYPE_CHECKING:
     from prompt_toolkit.document import Document
+    from prompt_toolkit.formatted_text import StyleAndTextTuples
     from prompt_toolkit.key_binding import KeyBindings
 
 HISTORY_FILE = "chat_history"
@@ -103,7 +104,7 @@ class LiveKeyboard:
     def _stay(self, _buffer: Any) -> None:
         self._is_leaving = False
 
-    def _render_status(self) -> list[tuple[str, str]]:
+    def _render_status(self) -> "StyleAndTextTuples":
         if self._is_leaving:
             return [("bold", " " + _("Ctrl-C again leaves; Ctrl-D does, too."))]
         return [("", self._status())]
@@ -175,7 +176,8 @@ class LiveKeyboard:
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Hear every key that is pressed while no prompt is there: none is echoed, and none is a signal."""
-        loop, flush = asyncio.get_running_loop(), None
+        loop = asyncio.get_running_loop()
+        flush: asyncio.TimerHandle | None = None
 
         def ready() -> None:
             nonlocal flush
