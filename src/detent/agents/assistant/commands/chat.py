@@ -112,6 +112,7 @@ class Chat:
             emit({**standing.envelope(ok=standing.code in (0, 3)), **more})
         elif run.ended is Status.CANCELLED and self._keyboard is not None:
             self.screen.note(_("stopped; what was said before stands"))
+            return 0  # whoever is at the keyboard wanted it
         elif run.ended is not Status.COMPLETED and not (sys.stdin.isatty() and run.ended is None):
             self._tell_trouble(run, standing)
         return CODES[run.status]
@@ -168,8 +169,9 @@ class Chat:
         self.greet()
         self._count_all()
         try:
-            await self.open_questions()
-            return await self._talk(self._keyboard)
+            with self._keyboard.hold():
+                await self.open_questions()
+                return await self._talk(self._keyboard)
         except Left:
             return 0
         finally:

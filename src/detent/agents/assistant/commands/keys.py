@@ -7,6 +7,7 @@ with the keys of readline.
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from detent.kit.text import visible
 
 if TYPE_CHECKING:
     from prompt_toolkit.document import Document
+    from prompt_toolkit.formatted_text import StyleAndTextTuples
     from prompt_toolkit.key_binding import KeyBindings
 
 HISTORY_FILE = "chat_history"
@@ -38,6 +40,9 @@ class Keyboard(Protocol):
     async def read_line(self, prompt: str, default: str = "") -> str | None:
         """An answer on one line, None at the end of input."""
 
+    def hold(self) -> AbstractContextManager[None]:
+        """Have the terminal for a whole conversation: a key between two prompts is for the conversation, too."""
+
     def listen(self, stop: Callable[[], None]) -> AbstractContextManager[None]:
         """Hear Esc and Ctrl-C while the block is at work."""
 
@@ -52,6 +57,10 @@ class PlainKeyboard:
     async def read_line(self, prompt: str, default: str = "") -> str | None:  # noqa: ARG002  # readline has none
         """An answer."""
         return await line(prompt)
+
+    def hold(self) -> AbstractContextManager[None]:
+        """Nothing: the terminal is as it was."""
+        return nullcontext()
 
     def listen(self, stop: Callable[[], None]) -> AbstractContextManager[None]:  # noqa: ARG002
         """Nothing: Ctrl-C is a signal here."""
@@ -76,9 +85,13 @@ class LiveKeyboard:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
         from prompt_toolkit.completion import ThreadedCompleter
+        from prompt_toolkit.input import create_input
 
         self.typed = ""  # while an answer came: the beginning of the next message
         self._is_leaving, self._status = False, status
+        self._source = create_input()
+        self._stop: Callable[[], None] | None = None  # of the answer that comes
+        self._is_unwanted = False  # Esc or Ctrl-C was pressed since the last message
         self._session: PromptSession[str] = PromptSession(
             history=_open_history(home), multiline=True, key_bindings=self._bindings(), complete_while_typing=True,
             completer=ThreadedCompleter(_make_completer(words)), auto_suggest=AutoSuggestFromHistory(),
@@ -86,14 +99,15 @@ class LiveKeyboard:
             reserve_space_for_menu=4,
         )  # fmt: skip
         self._asking: PromptSession[str] = PromptSession()
-
         self._session.default_buffer.on_text_changed += self._stay
 
     def _stay(self, _buffer: Any) -> None:
         self._is_leaving = False
 
-    def _render_status(self) -> str:
-        return " " + _("Ctrl-C again leaves; Ctrl-D does, too.") if self._is_leaving else self._status()
+    def _render_status(self) -> "StyleAndTextTuples":
+        if self._is_leaving:
+            return [("bold", " " + _("Ctrl-C again leaves; Ctrl-D does, too."))]
+        return [("", self._status())]
 
     def _bindings(self) -> "KeyBindings":
         from prompt_toolkit.enums import DEFAULT_BUFFER
@@ -134,7 +148,8 @@ class LiveKeyboard:
 
     async def read_message(self) -> str | None:
         """A message of one or many lines; the first Ctrl-C clears what was typed, the second leaves."""
-        typed, self.typed = self.typed, ""
+        self._hear_pending()
+        typed, self.typed, self._is_unwanted = self.typed, "", False
         try:
             text = str(await self._session.prompt_async("> ", default=typed, handle_sigint=False))
         except EOFError:
@@ -143,43 +158,71 @@ class LiveKeyboard:
         return text
 
     async def read_line(self, prompt: str, default: str = "") -> str | None:
-        """An answer; Ctrl-C and Ctrl-D leave the question open."""
+        """An answer; Ctrl-C and Ctrl-D leave the question open.
+
+        Whatever was pressed before the question stood there was not meant for it.
+        """
+        self._hear_pending()
         with suppress(EOFError, KeyboardInterrupt):
             return str(await self._asking.prompt_async(prompt, default=default, handle_sigint=False))
         return None
 
+    def _hear_pending(self) -> None:
+        """Take what was pressed before anybody listened: it belongs to the next message, never to a question."""
+        from prompt_toolkit.input.typeahead import get_typeahead
+
+        self._take([*get_typeahead(self._source), *self._source.read_keys()])
+
     @contextmanager
-    def listen(self, stop: Callable[[], None]) -> Iterator[None]:
-        """Esc or Ctrl-C stop the answer; what else is typed begins the next message."""
-        from prompt_toolkit.input import create_input
-        from prompt_toolkit.keys import Keys
-
-        source, loop = create_input(), asyncio.get_running_loop()
+    def hold(self) -> Iterator[None]:
+        """Hear every key that is pressed while no prompt is there: none is echoed, and none is a signal."""
+        loop = asyncio.get_running_loop()
         flush: asyncio.TimerHandle | None = None
-
-        def take(pressed: Iterable[Any]) -> None:
-            for key in pressed:
-                if key.key is Keys.Escape:
-                    stop()
-                elif key.key is Keys.ControlC:
-                    self._is_leaving = True  # once more, and whoever is here leaves
-                    stop()
-                elif key.key is Keys.BracketedPaste or (len(key.data) == 1 and key.data.isprintable()):
-                    self.typed += key.data
-                elif key.key in (Keys.Backspace, Keys.ControlH):
-                    self.typed = self.typed[:-1]
 
         def ready() -> None:
             nonlocal flush
-            take(source.read_keys())
+            self._take(self._source.read_keys())
             if flush is not None:
                 flush.cancel()
-            flush = loop.call_later(ESCAPE_S, lambda: take(source.flush_keys()))
+            flush = loop.call_later(ESCAPE_S, lambda: self._take(self._source.flush_keys()))
 
-        with source.raw_mode(), source.attach(ready):
+        with self._source.raw_mode(), self._source.attach(ready):
             yield
         if flush is not None:
             flush.cancel()
+
+    @contextmanager
+    def listen(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Esc or Ctrl-C stop the answer; what else is typed begins the next message."""
+        self._hear_pending()
+        self._stop = stop
+        if self._is_unwanted:
+            stop()  # pressed after the message was sent, before there was anything to stop
+        try:
+            yield
+        finally:
+            self._stop, self._is_unwanted = None, False
+
+    def _take(self, pressed: Iterable[Any]) -> None:
+        from prompt_toolkit.keys import Keys
+
+        for key in pressed:
+            if key.key is Keys.Escape:
+                self._cut_short()
+            elif key.key is Keys.ControlC and self._is_leaving:
+                signal.raise_signal(signal.SIGINT)  # again, and what was to be stopped has not stopped
+            elif key.key is Keys.ControlC:
+                self._is_leaving = True  # once more, and whoever is here leaves
+                self._cut_short()
+            elif key.key is Keys.BracketedPaste or (len(key.data) == 1 and key.data.isprintable()):
+                self.typed += key.data
+            elif key.key in (Keys.Backspace, Keys.ControlH):
+                self.typed = self.typed[:-1]
+
+    def _cut_short(self) -> None:
+        self._is_unwanted = True
+        if self._stop is not None:
+            self._stop()
 
 
 def _open_history(home: Path) -> Any:

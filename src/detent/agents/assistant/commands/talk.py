@@ -55,6 +55,7 @@ class Talk:
         caller, screen = self.caller, self.screen
         while True:
             screen.begin()
+            self._stop.clear()
             async with self._showing(place, deeds):
                 run = await self._wait(place.run_id)
             is_asked = run.ended is None and not caller.is_json and not screen.is_quiet and sys.stdin.isatty()
@@ -74,7 +75,6 @@ class Talk:
 
     async def _wait(self, run_id: str) -> Run:
         """Until the turn has settled; Esc cancels it, and it settles all the same."""
-        self._stop.clear()
         settled = asyncio.ensure_future(self.host.settled(run_id))
         stopped = asyncio.ensure_future(self._stop.wait())
         try:
