@@ -68,8 +68,9 @@ class TriggerDriver:
                     except DetentError as error:  # the journal changes hands, or the disk is full: look again
                         self._tell("", error)
                         wait_s = LOOK_S
+                    await asyncio.sleep(SHORTEST_S)  # a busy home has news all the time: one look serves many
                     with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(news.wait(), min(max(wait_s, SHORTEST_S), REST_S))
+                        await asyncio.wait_for(news.wait(), min(max(wait_s - SHORTEST_S, 0.0), REST_S))
         finally:
             if self._seat is not None:
                 self._seat.leave()

@@ -7,6 +7,7 @@ caught up from the journal, so a slow reader costs no memory and misses nothing.
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -83,7 +84,7 @@ class Feed:
         """The messages after a place; None when none of those kept begins there: the journal has what is between."""
         if place >= self.place:
             return ()
-        ready = [frame for frame in self._kept if frame.place > place]
+        ready = list(takewhile(lambda frame: frame.place > place, reversed(self._kept)))[::-1]
         return ready if ready and ready[0].after == place else None
 
 
