@@ -354,7 +354,7 @@ def finish(draft: WorkingCopy, contract: Contract) -> None:
 
 
 def _say_not_undone(draft: WorkingCopy, contract: Contract, failure: Failure) -> None:
-    """An `undo` that failed leaves a deed standing, which nobody has decided; a no and a doubt that was given up were."""
+    """An `undo` that failed leaves a deed standing, which nobody has decided; of a no or a giving up somebody knows."""
     if draft.state == draft.machine.on_failure and draft.get("rules") >= 4 and failure.type not in DECIDED:
         why = failure.message or failure.type
         draft.raise_alarm(f"`{contract.id}` failed, so what it takes back stands: {why}")

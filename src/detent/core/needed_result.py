@@ -13,8 +13,8 @@ ALWAYS = ("success", "error")  # parts that every result has, or may have
 
 
 def find_unsaid(machine: Machine, contract: Contract, said: Answer) -> str:
-    """What is wrong with `happened` as an answer that leaves out what others read of the deed; nothing if it does not."""
-    if said.outcome != "happened" or contract.is_adrift and not machine.on_failure:
+    """What is wrong with `happened` as an answer that leaves out what others read of the deed."""
+    if said.outcome != "happened" or (contract.is_adrift and not machine.on_failure):
         return ""
     given = {"value": said.result} if said.result is not None and not isinstance(said.result, dict) else said.result
     unsaid = [name for name in _list_parts(machine, contract) if name not in (given or {})]

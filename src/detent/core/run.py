@@ -96,9 +96,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     raised: str = ""  # what an effect of this state has raised; chooses the row, or rows, when the work is done
     is_business_failure: bool = False  # an action of this execution answered success: false
     wreck: Wreck | None = None  # of the failure in `error`
-    alarms: tuple[
-        str, ...
-    ] = ()  # what somebody must look into: deeds that may have been done twice, or were not taken back
+    alarms: tuple[str, ...] = ()  # what somebody must look into: deeds done twice perhaps, or left standing
     limits_hit: int = 0
     state_deadline: float = 0.0
     deadline: float = 0.0

@@ -221,7 +221,7 @@ async def check_what_is_not_taken_back_raises_an_alarm(open_host: HostOpener, ho
     """A deed that may have happened is never left without a word, nor taken back with values that nobody has."""
     taken_back: list[Contract] = []
 
-    async def lose(contract: Contract) -> Outcome:
+    async def lose(_: Contract) -> Outcome:
         raise TimeoutError
 
     async def take_back(contract: Contract) -> Outcome:
@@ -239,13 +239,12 @@ async def check_what_is_not_taken_back_raises_an_alarm(open_host: HostOpener, ho
     )
     effects = [effect("lose", settle_s=0.0)(lose), effect("take_back", kind="idempotent")(take_back)]
     async with open_host(home, effects) as host:
-        for name, outcome in (("given", {"outcome": "give_up"}), ("known", {"outcome": "happened"})):
-            run = await host.settled((await host.start(machine, run_id=name)).id)
-            if outcome["outcome"] == "happened":
-                said = await refusal(Refused, host.answer(name, run.waiting[0].id, {**outcome, "by": "ann"}))
-                assert "`id`" in said
-                outcome = {**outcome, "result": {"id": 7}}
-            await host.answer(name, run.waiting[0].id, {**outcome, "by": "ann"})
+        for name in ("given", "known"):
+            await host.settled((await host.start(machine, run_id=name)).id)
+        await host.answer("given", "work/book/1", {"outcome": "give_up", "by": "ann"})
+        happened = {"outcome": "happened", "by": "ann"}
+        assert "`id`" in await refusal(Refused, host.answer("known", "work/book/1", happened))
+        await host.answer("known", "work/book/1", {**happened, "result": {"id": 7}})
     async with open_host(home, effects) as host:
         await host.recover()
         await host.cancel("known")
