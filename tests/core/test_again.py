@@ -1,9 +1,12 @@
 """A failed run that is tried again: it goes on from what failed, and what is done stays done."""
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from detent import Action, Branch, Limits, Machine, Question, Retry, Status, Transition, table
@@ -78,6 +81,57 @@ def test_items_and_nested_branches_keep_their_places() -> None:
     story.succeed("a/all.1.inner.1.y/2")
     assert (story.status, len(story.performed)) == (Status.COMPLETED, 5)
     assert [item["success"] for item in story.run.results["all"]["items"]] == [True, True]
+
+
+def loop(count: int, at_once: int, tolerate: int = 0, **fields: Any) -> Machine:
+    each = Action("all", "branches", each="{{ context.items }}", at_once=at_once, tolerate=tolerate, **fields,
+                  branches=(Branch("one", (Action("x", "look", {"n": "{{ item }}"}),)),))  # fmt: skip
+    return working(each)
+
+
+@given(st.integers(1, 4), st.lists(st.booleans(), min_size=1, max_size=9), st.booleans(), st.randoms())
+def test_what_is_tried_again_keeps_to_how_many_may_go_on_at_once(
+    at_once: int, fails: list[bool], is_fast: bool, order: Random
+) -> None:
+    """However many have failed, and however often: never more at once than at first, each once, in its place."""
+    story = Story(loop(len(fails), at_once, fail_fast=is_fast), {"items": list(range(len(fails)))})
+    left, begun = {n for n, is_bad in enumerate(fails) if is_bad}, list[int]()
+    for _ in range(3 * len(fails) + 3):
+        while story.run.contracts:
+            assert len(story.run.contracts) <= at_once
+            assert len({c.input["n"] for c in story.run.contracts}) == len(story.run.contracts)
+            one = order.choice(story.run.contracts)
+            if one.input["n"] in left:
+                left.discard(one.input["n"])
+                story.fail(one.id)
+            else:
+                begun.append(one.input["n"])
+                story.succeed(one.id, {"n": one.input["n"]})
+        if story.status is Status.COMPLETED:
+            break
+        again(story)
+    assert sorted(begun) == list(range(len(fails))), "what is done stays done"
+    assert [item["n"] for item in story.run.results["all"]["items"]] == list(range(len(fails)))
+
+
+def test_those_that_wait_to_be_tried_again_fail_with_the_others_and_are_tried_once_more() -> None:
+    story = Story(loop(4, 2), {"items": [1, 2, 3, 4]})
+    for _ in range(4):
+        story.fail(story.opened[0])
+    assert again(story).opened == ["a/all.0.x/2", "a/all.1.x/2"]
+    story.fail("a/all.0.x/2").succeed("a/all.1.x/2", {"n": 2})
+    assert story.opened == ["a/all.2.x/2", "a/all.3.x/2"]
+    story.succeed("a/all.2.x/2").succeed("a/all.3.x/2")
+    assert story.status is Status.FAILED
+    assert again(story).opened == ["a/all.0.x/3"]
+    assert story.succeed("a/all.0.x/3").status is Status.COMPLETED
+
+
+def test_by_older_rules_all_that_failed_are_tried_again_at_once() -> None:
+    story = Story(loop(3, 1), {"items": [1, 2, 3]}, rules=3)
+    for _ in range(3):
+        story.fail(story.opened[0])
+    assert len(again(story).opened) == 3
 
 
 def test_branches_that_were_cut_off_are_begun_again() -> None:

@@ -809,9 +809,18 @@ output: {failed: "{{ result.files.failed | length }}"}
 
 def test_a_fork_does_only_what_failed_in_a_loop_again(detent: Detent) -> None:
     (detent.folder / "loop.yaml").write_text(LOOP)
-    assert detent("run", "loop.yaml", "--id", "first", "--json").json["output"] == {"failed": 1}
+    told = detent("run", "loop.yaml", "--id", "first").out
+    assert "completed, 1 failed" in told, "a run that went on without something does not look clean"
+    assert "detent fork first --failed" in told
+    assert "files (1)" in detent("show", "first").out
+    assert "completed, 1 failed" in detent("list").out
+    assert (detent("show", "first", "--json").json["failed"], detent("list", "--json").json["runs"][0]["failed"]) == (
+        1,
+        1,
+    )
     (detent.folder / "ready").touch()
     assert detent("fork", "first", "--failed", "--id", "second", "--json").json["output"] == {"failed": 0}
+    assert "failed" not in detent("show", "second").out.replace('output: {"failed": 0}', "")
     assert sorted((detent.folder / "seen").read_text().split()) == ["a", "b", "b"]  # items are looked at side by side
     assert "no failed items" in detent("fork", "second", "--failed", code=2).err
     assert "some of files" in detent("fork", "first", "--failed", "--loop", "other", code=2).err

@@ -24,7 +24,7 @@ from tests.effort import PATIENCE_S
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 DETENT = Path(sys.executable).parent / "detent"
-FLOWS = ("RELEASE", "JOURNEY", "PAYMENT", "ORDER", "DEPLOY", "BOOKING", "WEATHER", "NOTEBOOK", "ASSISTANT")
+FLOWS = ("RELEASE", "JOURNEY", "PAYMENT", "ORDER", "DEPLOY", "BOOKING", "WEATHER", "STATIONS", "NOTEBOOK", "ASSISTANT")
 # The headless shell is the same engine without a browser's windows, at half of the cost.
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "chromium-browser"))), "")
 

@@ -168,6 +168,19 @@ def test_a_failed_run_says_why_and_can_be_tried_again(stage: Stage, look: Look) 
     lit(page, "broken")
 
 
+def test_a_completed_run_says_what_it_went_on_without_and_does_it_again(stage: Stage, look: Look) -> None:
+    run_id = stage.start("flows.py:STATIONS", {"stations": ["north", "south"]})
+    page = look().go(f"#/runs/{run_id}")
+    lit(page, "done")
+    expect(page.locator(".run-head .pill")).to_contain_text("completed, 2 failed")
+    page.get_by_role("button", name="Do again what failed…").click()
+    dialog = shown(page.get_by_role("dialog", name="Do again what failed (2)"))
+    dialog.get_by_role("button", name="Do it again").click()
+    told(page, "A new run has begun.")
+    expect(page.locator(".run-head .pill")).to_contain_text("completed, 2 failed")
+    until(lambda: run_id not in page.url)
+
+
 def test_the_journal_the_picture_and_the_proof_are_to_be_had(stage: Stage, look: Look, tmp_path: Path) -> None:
     run_id = stage.start("expense.yaml", {"what": "milk", "amount": 3})
     page = look().go(f"#/runs/{run_id}?tab=now")

@@ -57,7 +57,7 @@ function Row({ line, isNew, isHere }) {
   const asked = line.waiting[0];
   const isAlarming = line.alarms?.length > 0;
   return html`<tr class=${`${isNew ? "new" : ""} ${isAlarming ? "alarming" : ""}`} aria-current=${isHere ? "true" : undefined}>
-    <td class="is"><${Status} status=${line.status} /></td>
+    <td class="is"><${Status} status=${line.status} failed=${line.failed} /></td>
     <td class="name"><a href=${address(["runs", line.run_id])}><${Text} value=${line.machine} /></a><small>${short(line.run_id, 16)}</small>${Object.entries(line.attributes || {}).map(([name, value]) => html`<span class="tag attribute" key=${name}><span class="faint"><${Text} value=${name} /></span> <${Text} value=${String(value)} /></span>`)}</td>
     <td class="in"><span class="state"><${Text} value=${line.state} /></span></td>
     <td class="asked cut">${isAlarming ? html`<b class="wrong"><${Text} value=${line.alarms.at(-1)} /></b>` : asked ? html`<${Text} value=${asked.question || asked.action} />` : line.error && html`<span class="wrong"><${Text} value=${`${line.error.type}: ${line.error.message}`} /></span>`}${line.waiting.length > 1 ? ` +${line.waiting.length - 1}` : ""}</td>

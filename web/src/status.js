@@ -26,7 +26,8 @@ export function Glyph({ status }) {
   return html`<svg class=${`glyph ${status}`} viewBox="0 0 16 16" width="14" height="14" aria-hidden="true">${SHAPES[status]}</svg>`;
 }
 
-export function Status({ status, paused = false, bare = false }) {
-  const text = paused && status === "waiting" ? _("paused") : word(status);
+export function Status({ status, paused = false, bare = false, failed = 0 }) {
+  const said = paused && status === "waiting" ? _("paused") : word(status);
+  const text = failed ? _("{status}, {count} failed", { status: said, count: failed }) : said;
   return html`<span class=${`status ${status}`}><${Glyph} status=${status} />${bare ? html`<span class="unseen">${text}</span>` : text}</span>`;
 }

@@ -333,6 +333,11 @@ def _settle(draft: WorkingCopy, contract: Contract, said: Answer, event: Contrac
     elif said.outcome == "not_happened":
         attempt.perform(draft, contract, "resume", actor, effect_state="none")
     elif said.outcome == "give_up":
+        if contract.effect_state == "possible" and draft.get("rules") >= 4:
+            who = said.by or "somebody"
+            draft.raise_alarm(
+                f"`{contract.id}` may have happened: {who} gave up on it, and it was neither finished nor taken back"
+            )
         unknown = f"{said.by or 'somebody'} gave up: it may or may not have happened"
         error = event.error or Failure("tool_failure.unknown_outcome", unknown)
         attempt.finish(draft, draft.move(contract, "cancel", actor, error=error))

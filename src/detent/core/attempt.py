@@ -37,6 +37,8 @@ NEVER_RETRIED = (
     "key_held",
     "tool_failure.unknown_outcome",
 )
+# How a call ends that somebody has decided on, or knows of already.
+DECIDED = ("approval_rejected", "already_done", "tool_failure.unknown_outcome")
 UNDECLARED = Declared()
 # Effects every host has. A child run is named after its contract, so starting it twice starts it once.
 OWN_KINDS = {"wait": "pure", "ask": "pure", "child": "idempotent"}
@@ -343,11 +345,19 @@ def finish(draft: WorkingCopy, contract: Contract) -> None:
     work = draft.work(contract)
     if not (work.retries and _again(draft, contract, work, failure)):
         if work.action.tolerate:  # what came of it is in its result, for whoever wants to know
+            _say_not_undone(draft, contract, failure)
             draft.ready.append((path, lane.position + 1))
             return
         if draft.run.rules >= 2:
             draft.lanes[path] = replace(draft.lanes[path], broken=replace(contract, result=None))
         end(draft, path, failure)
+
+
+def _say_not_undone(draft: WorkingCopy, contract: Contract, failure: Failure) -> None:
+    """An `undo` that failed leaves a deed standing, which nobody has decided; of a no or a giving up somebody knows."""
+    if draft.state == draft.machine.on_failure and draft.get("rules") >= 4 and failure.type not in DECIDED:
+        why = failure.message or failure.type
+        draft.raise_alarm(f"`{contract.id}` failed, so what it takes back stands: {why}")
 
 
 def _describe_failure(draft: WorkingCopy, contract: Contract, failure: Failure) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from detent.errors import ExpressionError, Refused
 ITEMS_MAX = 10_000
 AT_ONCE = 50  # items of a loop under way at the same time, where it does not say how many
 PIECE = 64  # ended branches that are kept together
+AGAIN = -1  # in the place of a position: the branch stands as it failed, and is tried again
 
 
 def record(draft: WorkingCopy, path: str, action: str, result: Any) -> None:
@@ -51,7 +52,7 @@ def begin(draft: WorkingCopy, path: str, work: Work) -> bool:
     lane = draft.lanes[path]
     base = lane.base if path or draft.get("rules") < 3 else _find_highest(draft, work.action.id)
     draft.lanes[path] = replace(lane, items=items, spawned=0, done=0, lost=0, base=base)
-    _spawn(draft, path, work)
+    spawn(draft, path, work)
     return False
 
 
@@ -73,13 +74,15 @@ def _total(lane: BranchState, work: Work) -> int:
     return len(lane.items) or len(work.branches)
 
 
-def _spawn(draft: WorkingCopy, path: str, work: Work) -> None:
-    """Begin as many branches as may go on at the same time."""
+def spawn(draft: WorkingCopy, path: str, work: Work) -> None:
+    """Begin as many branches as may go on at the same time; those that are tried again come first."""
     lane = draft.lanes[path]
     upto = _total(lane, work)
     at_once = work.action.at_once or (AT_ONCE if work.each and draft.get("rules") >= 3 else 0)
+    if lane.left:
+        lane = _stand_next(draft, lane, at_once)
     if at_once:
-        upto = min(upto, lane.done + lane.lost + at_once)
+        upto = min(upto, lane.done + lane.lost + len(lane.left) + at_once)
     if lane.spawned >= upto:
         return
     for index in range(lane.spawned, upto):
@@ -88,6 +91,17 @@ def _spawn(draft: WorkingCopy, path: str, work: Work) -> None:
         draft.lanes[child] = BranchState(path=child, item=item, skips=lane.skips, base=lane.base)
         draft.ready.append((child, 0))
     draft.lanes[path] = replace(lane, spawned=upto)
+
+
+def _stand_next(draft: WorkingCopy, lane: BranchState, at_once: int) -> BranchState:
+    """Let as many of the branches that wait to be tried again go on as there is room for."""
+    under_way = lane.spawned - lane.done - lane.lost - len(lane.left)
+    room = max(0, at_once - under_way) if at_once else len(lane.left)
+    for child in lane.left[:room]:
+        draft.lanes[child.path] = child
+        draft.ready.append((child.path, AGAIN))
+    lane = draft.lanes[lane.path] = replace(lane, left=lane.left[room:])
+    return lane
 
 
 def end(draft: WorkingCopy, path: str, failure: Failure | None) -> None:
@@ -121,9 +135,9 @@ def put_away(draft: WorkingCopy, ended: BranchState) -> None:
 
 
 def _list_children(draft: WorkingCopy, path: str, first: str) -> list[BranchState]:
-    """The branches inside a branch, in the order they were declared: those under way and those that have ended."""
+    """The branches inside a branch, in the order they were declared: under way, ended, or waiting to be tried again."""
     lane = draft.lanes[path]
-    found = {one.path: one for piece in lane.ended for one in piece}
+    found = {one.path: one for piece in (*lane.ended, lane.left) for one in piece}
     names = [f"{first}{index}" for index in range(lane.spawned)]
     return [child for name in names if (child := found.get(name) or draft.lanes.get(name)) is not None]
 
@@ -140,7 +154,7 @@ def _join(draft: WorkingCopy, path: str, parent: BranchState) -> None:
         is_over = parent.done >= need
         is_hopeless = total - parent.lost < need
     if not is_over and not is_hopeless:
-        _spawn(draft, path, work)
+        spawn(draft, path, work)
         return
     if draft.on_join is not None and parent.lost and not is_hopeless and not path and work.action.join == "all":
         draft.on_join(work.action.id)
@@ -198,7 +212,7 @@ def _merge(draft: WorkingCopy, path: str, work: Work, children: list[BranchState
         draft.write(path, name, value)
     _keep_results(draft, path, work, children, total)
     lane = draft.lanes[path]
-    draft.lanes[path] = replace(lane, items=(), spawned=0, done=0, lost=0, ended=())
+    draft.lanes[path] = replace(lane, items=(), spawned=0, done=0, lost=0, ended=(), left=())
     draft.ready.append((path, lane.position + 1))
     return None
 

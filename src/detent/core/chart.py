@@ -146,13 +146,15 @@ class Place:
 class Chart:
     """Everything the engine looks up, computed once per machine."""
 
-    __slots__ = ("effects", "has_budget", "has_limits", "has_notes", "keeps", "machine", "output", "places")
+    __slots__ = ("effects", "has_budget", "has_limits", "has_notes", "keeps", "machine", "output", "places", "tolerant")
 
     def __init__(self, machine: "Machine") -> None:
         self.machine = machine
         rows = _rows(machine)
         starred = rows.pop("*", [])
         self.places = {state: Place(machine, state, rows.get(state, []), starred) for state in machine.states}
+        every = [work for place in self.places.values() for work in flat(place.work)]
+        self.tolerant = tuple(work for work in every if work.action.tolerate or work.action.join != "all")
         try:
             self.output = compile_template(machine.output) if machine.output is not None else None
         except DefinitionError as error:

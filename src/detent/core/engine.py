@@ -39,7 +39,6 @@ from detent.core.working_copy import WorkingCopy, remember
 from detent.errors import EventRefused, NotWaiting, Refused
 
 INBOX_MAX = 1000
-ALARMS_MAX = 20
 
 
 def advance(machine: Machine, run: Run, event: Event) -> tuple[Run, tuple[Command, ...], tuple[Consequence, ...]]:
@@ -213,17 +212,14 @@ def _note_evidence(draft: WorkingCopy, event: Signalled) -> None:
     contract_id, said = str(event.data.get("contract_id", "")), str(event.data.get("said", ""))
     draft.say("evidence", subject=contract_id, event=said, value=event.data.get("result"))
     if event.data.get("is_second"):
-        draft.changes["alarms"] = (
-            *draft.run.alarms[-ALARMS_MAX + 1 :],
-            f"`{contract_id}` may have been done twice: {said}",
-        )
+        draft.raise_alarm(f"`{contract_id}` may have been done twice: {said}")
 
 
 def _note_restore(draft: WorkingCopy, event: Signalled) -> None:
     """The journal is older than the world: this run may have gone on where nobody has kept it."""
     said = "restored from a backup: what it did after that backup was made is not in this journal"
     draft.say("note", subject=event.name, value=said)
-    draft.changes["alarms"] = (*draft.run.alarms[-ALARMS_MAX + 1 :], said)
+    draft.raise_alarm(said)
 
 
 def _take_slot(draft: WorkingCopy, event: Signalled) -> None:

@@ -22,8 +22,9 @@ from detent.core.question import Question
 # 1: 0.1. 2: a failure is not taken by a row without a condition; the result of a failed call is kept whole; a deed that
 # was done in another run is asked about. 3: branches that have ended stand apart from those under way, and count their
 # contracts themselves, so that an event costs the same among ten thousand items; of a loop that says nothing of it
-# fifty items go on at the same time.
-RULES = 3
+# fifty items go on at the same time. 4: a deed that somebody gave up on, or that was not taken back, raises an alarm;
+# no `undo` is called with a value that nobody has; what is tried again goes on as few at a time as at first.
+RULES = 4
 WAKE, CANCEL, HOLD, RELEASE, MIGRATE, RULED = "@wake", "@cancel", "@hold", "@release", "@migrate", "@policy"
 REPEATED, EVIDENCE, RETRY, RESTORED, ATTEMPT = "@repeat", "@evidence", "@retry", "@restored", "@attempt"
 SLOT = "@slot"

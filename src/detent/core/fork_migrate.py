@@ -62,7 +62,7 @@ def fork(draft: WorkingCopy, event: Started) -> None:
     if was.machine != event.machine:
         _resume_idle(draft) if not was.lanes else state_work.begin(draft)
         return
-    draft.lanes = {one.path: one for one in was.lanes}
+    draft.lanes = {one.path: state_work.disown(one) if one.left else one for one in was.lanes}
     opened = {c.lane: c for c in was.contracts if not c.is_adrift and c.lane in draft.lanes}
     if "rules" not in source:
         draft.ready.extend((path, draft.lanes[path].position) for path in opened)
@@ -116,6 +116,8 @@ def _check(draft: WorkingCopy, event: Signalled, state: str) -> None:
         raise Refused(f"the new machine has no state `{state}`; map it to one of {known}")
     if any(c.status is Status.RUNNING for c in draft.contracts.values()):
         raise Refused("a run can be migrated only while nothing of it is at work")
+    if any(lane.left for lane in draft.lanes.values()):
+        raise Refused("a run can be migrated only once all that is tried again has begun")
 
 
 def _rules(draft: WorkingCopy, wanted: Any) -> int:

@@ -20,7 +20,6 @@ from detent.core.status import Status
 from detent.core.working_copy import WorkingCopy
 from detent.errors import ExpressionError, Refused
 
-ALARMS_MAX = 20
 CHAIN_MAX = 10_000  # transitions one event may lead to
 REJECTIONS = ("approval_rejected", "already_done", "key_held")
 LIMITS = ("loop_limit", "timeout.workflow", "budget_exceeded")  # caught once; the second time the run fails
@@ -109,7 +108,7 @@ def _end_last(draft: WorkingCopy, closing: Closing) -> None:
     if draft.failure is not None:
         said = f"`{draft.state}` failed: {draft.failure.message or draft.failure.type}"
         draft.say("note", subject=draft.state, value=said)
-        draft.changes["alarms"] = (*draft.get("alarms")[-ALARMS_MAX + 1 :], said)
+        draft.raise_alarm(said)
     draft.settled, draft.failure = False, None
     draft.lanes.clear()
     draft.ending = closing.status

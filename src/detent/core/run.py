@@ -30,7 +30,7 @@ class BranchState(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     items: tuple[Any, ...] = ()  # what `each` gave
     results: dict[str, Any] = {}  # this branch's own
     broken: Contract | None = None  # the attempt that ended it, to go on from
-    left: tuple["BranchState", ...] = ()  # its branches as they stood when it failed
+    left: tuple["BranchState", ...] = ()  # its branches as they stood when it failed; those still to be tried again
     skips: tuple[str, ...] = ()  # actions that are done already, when the rest is tried again
     ended: tuple[tuple["BranchState", ...], ...] = ()  # its branches that have ended, in pieces: each end copies one
     counts: dict[str, int] = {}  # contracts made in this branch, by action
@@ -96,7 +96,7 @@ class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     raised: str = ""  # what an effect of this state has raised; chooses the row, or rows, when the work is done
     is_business_failure: bool = False  # an action of this execution answered success: false
     wreck: Wreck | None = None  # of the failure in `error`
-    alarms: tuple[str, ...] = ()  # what somebody must look into: deeds that may have been done twice
+    alarms: tuple[str, ...] = ()  # what somebody must look into: deeds done twice perhaps, or left standing
     limits_hit: int = 0
     state_deadline: float = 0.0
     deadline: float = 0.0

@@ -8,11 +8,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from detent.core.attempt import open_contract
+from detent.core.branch import AGAIN, end, put_away, record, spawn
 from detent.core.branch import begin as begin_branches
-from detent.core.branch import end, record
 from detent.core.chart import INSTANT, Work
 from detent.core.check import is_variable
 from detent.core.contract import Contract, Failure
+from detent.core.needed_result import find_missing
 from detent.core.run import BranchState
 from detent.core.value import plain
 from detent.core.working_copy import WorkingCopy
@@ -32,7 +33,11 @@ def go_on(draft: WorkingCopy) -> None:
     """Let every branch that can go on do so, until all of them wait or have ended."""
     while draft.ready:
         path, position = draft.ready.popleft()
-        if path in draft.lanes:
+        if path not in draft.lanes:
+            continue
+        if position == AGAIN:
+            stand(draft, draft.lanes[path])
+        else:
             _walk(draft, path, position)
 
 
@@ -45,6 +50,68 @@ def reopen(draft: WorkingCopy, path: str, due_at: float = 0.0, before: Contract 
         open_contract(draft, path, draft.works(path)[lane.position], before, due_at)
     except (ExpressionError, Refused) as error:
         end(draft, path, _failure(error))
+
+
+def stand(draft: WorkingCopy, was: BranchState) -> None:
+    """Put a branch back where it stood when it failed, and let what had failed of it go on."""
+    leaves: list[tuple[str, Contract | None]] = []
+    _check_parts(draft, was)
+    _stand(draft, was, leaves)
+    for path, before in leaves:
+        if path in draft.lanes:  # one that was opened before may have ended the state
+            _try_again(draft, path, before)
+
+
+def _check_parts(draft: WorkingCopy, was: BranchState) -> None:
+    if was.is_ended and not was.is_failed:
+        return
+    works = draft.works(was.path)
+    work = works[was.position] if was.position < len(works) else None
+    if was.spawned and not was.left and work is not None and work.branches:
+        raise Refused(f"the branches of `{work.action.id}` have all ended, and what they gave does not go together")
+    for child in was.left:
+        _check_parts(draft, child)
+
+
+def _stand(draft: WorkingCopy, was: BranchState, leaves: list[tuple[str, Contract | None]]) -> None:
+    """Those that had ended well stay ended; of the others the last ones go on, as many at a time as at first."""
+    if was.is_ended and not was.is_failed:
+        put_away(draft, replace(was, left=(), broken=None))
+        return
+    good = [one for one in was.left if one.is_ended and not one.is_failed]
+    draft.lanes[was.path] = replace(
+        was, is_ended=False, is_failed=False, error=None, done=len(good), lost=0, left=(), broken=None
+    )
+    is_bounded = draft.get("rules") >= 4
+    for child in good if is_bounded else was.left:
+        _stand(draft, child, leaves)
+    if not was.left:
+        leaves.append((was.path, was.broken))
+    elif is_bounded:
+        rest = tuple(one for one in was.left if not one.is_ended or one.is_failed)
+        draft.lanes[was.path] = replace(draft.lanes[was.path], left=rest)
+        spawn(draft, was.path, draft.works(was.path)[was.position])
+
+
+def disown(was: BranchState) -> BranchState:
+    """A branch of another run, which a fork begins with: the children that failed in it are not its own."""
+    broken = None if was.broken is None else replace(was.broken, error=None)
+    return replace(was, broken=broken, left=tuple(map(disown, was.left)))
+
+
+def _try_again(draft: WorkingCopy, path: str, before: Contract | None) -> None:
+    position = draft.lanes[path].position
+    works = draft.works(path)
+    work = works[position] if position < len(works) else None
+    if work is None or work.branches or work.action.effect in INSTANT or draft.lanes[path].skips:
+        draft.ready.append((path, position))
+        return
+    known = set(draft.contracts)
+    # Whoever tries it again gives it as many further attempts as it had at first.
+    reopen(draft, path, before=None if before is None else replace(before, attempt=0, tries=()))
+    child = before.error.data.get("run_id") if before is not None and before.error is not None else None
+    for contract_id in set(draft.contracts) - known if work.action.effect == "child" and child else ():
+        draft.contracts[contract_id] = replace(draft.contracts[contract_id], reopens=str(child))
 
 
 def _walk(draft: WorkingCopy, path: str, position: int) -> None:
@@ -74,11 +141,25 @@ def _takes_time(draft: WorkingCopy, path: str, work: Work, position: int) -> boo
     lane = draft.lanes[path]
     if lane.skips and work.action.id in lane.skips:
         return False
+    if draft.state == draft.machine.on_failure and draft.get("rules") >= 4 and _lacks_value(draft, path, work):
+        return False
     if lane.position != position:
         draft.lanes[path] = replace(lane, position=position)
     if work.action.effect == "branches":
         return not begin_branches(draft, path, work)
     open_contract(draft, path, work)
+    return True
+
+
+def _lacks_value(draft: WorkingCopy, path: str, work: Work) -> bool:
+    """Whether an `undo` would be called with a value that nobody has; it is not done then, and somebody must look."""
+    missing = find_missing(work, draft.scope(path))
+    if not missing:
+        return False
+    why = f"`{missing}` is not known"
+    record(draft, path, work.action.id, {"success": False, "error": {"type": "validation_error", "message": why}})
+    draft.say("note", subject=work.action.id, event="left", value=f"not done: {why}")
+    draft.raise_alarm(f"`{work.action.id}` was not done, so what it takes back stands: {why}")
     return True
 
 

@@ -20,6 +20,7 @@ from detent.core.status import TERMINAL, Status
 from detent.errors import ExpressionError
 
 RECENT_MAX = 32
+ALARMS_MAX = 20
 
 
 class WorkingCopy:
@@ -117,6 +118,10 @@ class WorkingCopy:
     def say(self, kind: str, **fields: Any) -> None:
         """Note one thing that happened, for the trace."""
         self.taken.append(Consequence(kind, **fields))
+
+    def raise_alarm(self, text: str) -> None:
+        """Say what somebody must look into, on the run itself; of many the latest are kept."""
+        self.changes["alarms"] = (*self.get("alarms")[1 - ALARMS_MAX :], text)
 
     def works(self, path: str) -> tuple[Work, ...]:
         """The actions of a branch."""

@@ -84,7 +84,8 @@ class Summary(msgspec.Struct, frozen=True):
     checkpoint: str = ""
     source: str = ""
     error: dict[str, str] | None = None  # why it has not ended well: type and message
-    alarms: tuple[str, ...] = ()  # what somebody must look into: deeds that may have been done twice
+    failed: int = 0  # how many items, branches or calls it went on without, though it has completed
+    alarms: tuple[str, ...] = ()  # what somebody must look into: deeds done twice perhaps, or left standing
     no: int = 0  # grows with every run; a query's `before` gives the page after this one
 
 

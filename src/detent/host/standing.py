@@ -8,6 +8,7 @@ from detent.core.question import Question
 from detent.core.retry import obstacle
 from detent.core.run import Run
 from detent.core.status import Status
+from detent.core.tolerance import ToleratedFailure, list_tolerated
 from detent.host.reading import Calling, OpenQuestion
 
 RESULT_MAX = 16_384  # bytes of what is known of a deed that are shown with a question
@@ -23,6 +24,7 @@ class Can(msgspec.Struct, frozen=True):
     pause: bool
     resume: bool
     retry: bool
+    fork_failed: list[str] = []  # loops of which a new run can do again what failed, though this one has completed
 
 
 class Standing(msgspec.Struct, frozen=True):
@@ -55,6 +57,11 @@ class Standing(msgspec.Struct, frozen=True):
         return children_of(self.run)
 
     @property
+    def tolerated(self) -> list[ToleratedFailure]:
+        """What failed in it though it has completed."""
+        return list_tolerated(self.machine, self.run)
+
+    @property
     def can(self) -> Can:
         """What can be done with it; nothing, with a moment that is past."""
         run = self.run
@@ -66,6 +73,7 @@ class Standing(msgspec.Struct, frozen=True):
             pause=is_open and not run.is_held,
             resume=is_open,
             retry=not (self.is_past or run.parent or obstacle(run)),
+            fork_failed=[] if self.is_past or run.rules < 2 else [one.action for one in self.tolerated if one.is_loop],
         )
 
 

@@ -162,9 +162,9 @@ def silence(pid: int, command: str, since: float) -> tuple[str, str]:
     return about, way if pid else ""
 
 
-def status_word(status: Status) -> str:
-    """A status in the reader's language."""
-    return {
+def status_word(status: Status, failed: int = 0) -> str:
+    """A status in the reader's language, with how much a run went on without."""
+    word = {
         Status.PENDING: _("pending"),
         Status.RUNNING: _("running"),
         Status.WAITING: _("waiting"),
@@ -173,3 +173,4 @@ def status_word(status: Status) -> str:
         Status.REJECTED: _("rejected"),
         Status.CANCELLED: _("cancelled"),
     }[status]
+    return _("{status}, {count} failed", status=word, count=failed) if failed else word

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from detent import (
     Action,
+    Branch,
     Contract,
     EffectFailed,
     Machine,
@@ -205,6 +206,25 @@ WEATHER = Machine(
     """),
     work={"reading": (Action("read", "weather.read", {"station": "{{ context.station }}"}),)},
     ends={"done": Status.COMPLETED, "broken": Status.FAILED},
+)
+
+STATIONS = Machine(
+    name="stations",
+    title="Read all stations",
+    initial="reading",
+    transitions=table("reading - done"),
+    work={
+        "reading": (
+            Action(
+                "all",
+                "branches",
+                each="{{ context.stations }}",
+                tolerate=9,
+                branches=(Branch("one", (Action("read", "weather.read", {"station": "{{ item }}"}),)),),
+            ),
+        )
+    },
+    ends={"done": Status.COMPLETED},
 )
 
 # The views of special runs go by the machine's name and by what such a run holds; these hold the same without an agent

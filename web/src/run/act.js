@@ -73,6 +73,23 @@ function RetryDialog({ store, close }) {
     <${Ends} close=${close}><button class="main" disabled=${busy}>${_("Try again")}</button></${Ends}></form></${Dialog}>`;
 }
 
+/** Do again, in a new run, what this one went on without. */
+function FailedDialog({ store, close }) {
+  const { failed, can: { fork_failed: loops } } = store.run.value;
+  const [loop, setLoop] = useState(loops[0]);
+  const [busy, setBusy] = useState(false);
+  const send = async (event) => {
+    event.preventDefault();
+    setBusy(true);
+    const made = await attempt(() => call(`${store.base}/fork`, { loop }), _("A new run has begun."));
+    if (made) { close(); go(["runs", made.run.run_id]); } else setBusy(false);
+  };
+  return html`<${Dialog} title=${_("Do again what failed ({count})", { count: failed })} close=${close}><form class="stack" onSubmit=${send}>
+    <p class="soft">${_("A new run begins where the loop ended. What succeeded keeps its results and approvals; what failed is done again, and then what follows. This run stays as it is.")}</p>
+    ${loops.length > 1 && html`<div class="field"><label for="loop">${_("Which loop")}</label><select id="loop" value=${loop} onChange=${(event) => setLoop(event.target.value)}>${loops.map((one) => html`<option key=${one} value=${one}>${one}</option>`)}</select></div>`}
+    <${Ends} close=${close}><button class="main" disabled=${busy}>${_("Do it again")}</button></${Ends}></form></${Dialog}>`;
+}
+
 /** Fork: a new run, and first the list of what a new run does not undo. */
 function ForkDialog({ store, close }) {
   const seq = store.past.value?.seq || store.run.value.seq;
@@ -115,6 +132,7 @@ export function Acts({ store }) {
   const post = (verb, done) => () => attempt(() => call(`${store.base}/${verb}`, {}), done).then(() => store.reread());
   return html`<div class="doing" role="group" aria-label=${_("What can be done")}>
     ${!isPast && can.retry && html`<button onClick=${() => setOpen("retry")}>${_("Try again")}</button>`}
+    ${!isPast && can.fork_failed?.length > 0 && mayDo("fork") && html`<button onClick=${() => setOpen("failed")}>${_("Do again what failed…")}</button>`}
     ${!isPast && (can.signal.length > 0 || can.cancel) && html`<button onClick=${() => setOpen("signal")}>${_("Signal…")}</button>`}
     ${!isPast && can.pause && html`<button onClick=${post("pause", _("It begins nothing new."))}>${_("Pause")}</button>`}
     ${!isPast && run.paused && can.resume && html`<button class="main" onClick=${post("resume", _("It goes on."))}>${_("Resume")}</button>`}
@@ -123,6 +141,7 @@ export function Acts({ store }) {
     ${open === "signal" && html`<${SignalDialog} store=${store} close=${close} />`}
     ${open === "cancel" && html`<${CancelDialog} store=${store} close=${close} />`}
     ${open === "retry" && html`<${RetryDialog} store=${store} close=${close} />`}
+    ${open === "failed" && html`<${FailedDialog} store=${store} close=${close} />`}
     ${open === "fork" && html`<${ForkDialog} store=${store} close=${close} />`}</div>`;
 }
 

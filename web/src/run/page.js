@@ -32,7 +32,7 @@ function Head({ store }) {
   const tokens = run.usage?.tokens;
   return html`<header class="run-head">
     <div class="line"><h1><${Text} value=${run.title || run.machine} /></h1>
-      <span class=${`pill ${run.status}`}><${Status} status=${run.status} paused=${run.paused} /></span>
+      <span class=${`pill ${run.status}`}><${Status} status=${run.status} paused=${run.paused} failed=${run.failed} /></span>
       <span class="state" aria-label=${_("State")}><${Text} value=${run.state} /></span><${Acts} store=${store} /></div>
     <div class="about"><span class="mono" title=${run.run_id}>${run.run_id}</span>
       <span><time datetime=${iso(run.started_at)} title=${moment(run.started_at)}>${_("started {when}", { when: age(run.started_at) })}</time>${run.by && html` <${Said} text=${_("by {who}")} who=${run.by} />`}</span>

@@ -768,5 +768,10 @@ export const CHINESE = {
   "This run asks nothing now.": "此运行现在没有提问。",
   "version {name}": "版本 {name}",
   "Fold all": "全部折叠",
+  "{status}, {count} failed": "{status}，{count} 个失败",
+  "Do again what failed ({count})": "重做失败的部分（{count}）",
+  "Do again what failed…": "重做失败的部分…",
+  "A new run begins where the loop ended. What succeeded keeps its results and approvals; what failed is done again, and then what follows. This run stays as it is.": "新的运行从循环结束处开始。成功的保留其结果和批准；失败的重做，然后继续后面的步骤。此运行保持不变。",
+  "Which loop": "哪个循环",
   "Unfold all": "全部展开",
 };

@@ -9,6 +9,22 @@ closures, `filter` and `operation` are what these call. docs/decisions/0017 says
 """
 
 from detent.core.expression.parser import parse, unwind
-from detent.core.expression.template import compile_condition, compile_template, inner_of, is_constant, names
+from detent.core.expression.template import (
+    compile_condition,
+    compile_template,
+    inner_of,
+    is_constant,
+    list_needed,
+    names,
+)
 
-__all__ = ["compile_condition", "compile_template", "inner_of", "is_constant", "names", "parse", "unwind"]
+__all__ = [
+    "compile_condition",
+    "compile_template",
+    "inner_of",
+    "is_constant",
+    "list_needed",
+    "names",
+    "parse",
+    "unwind",
+]

@@ -105,10 +105,13 @@ def _scan(tokens: Iterable[tuple[int, str, str]]) -> None:
             raise DefinitionError(TOO_DEEP)
 
 
-def paths(tree: "nodes.Expr") -> Iterator[str]:
+def paths(tree: "nodes.Expr", *, is_needed: bool = False) -> Iterator[str]:
+    """The paths that an expression reads; `is_needed`: without those for whose absence it provides."""
     pending: list[Any] = [tree]
     while pending:
         node = pending.pop()
+        if is_needed and _provides(node):
+            continue
         if type(node).__name__ not in ("Name", "Getattr", "Getitem"):
             pending.extend(node.iter_child_nodes())
             continue
@@ -119,6 +122,12 @@ def paths(tree: "nodes.Expr") -> Iterator[str]:
             yield ".".join((base.name, *static))
         else:
             pending.append(base)
+
+
+def _provides(node: Any) -> bool:
+    """Whether an expression looks whether there is a value, or has another for when there is none."""
+    kind = type(node).__name__
+    return kind in ("Or", "CondExpr", "Test") or (kind == "Filter" and node.name == "default")
 
 
 def public(name: str) -> str:

@@ -71,13 +71,28 @@ def is_constant(value: Any) -> bool:
 def names(source: str) -> frozenset[str]:
     """The dotted paths that an expression, or a text with expressions, reads; each ends before an index."""
     inside = [piece for is_code, piece in _pieces(source) if is_code]
+    return _read(inside or [source], is_needed=False)
+
+
+def list_needed(value: Any) -> frozenset[str]:
+    """The dotted paths without which a value with `{{ }}` in its texts would have holes its author has not foreseen."""
+    if isinstance(value, dict):
+        return frozenset[str]().union(*map(list_needed, value.values()))
+    if isinstance(value, list):
+        return frozenset[str]().union(*map(list_needed, value))
+    if not isinstance(value, str) or "{{" not in value:
+        return frozenset()
+    return _read([piece for is_code, piece in _pieces(value) if is_code], is_needed=True)
+
+
+def _read(expressions: Iterable[str], *, is_needed: bool) -> frozenset[str]:
     found: set[str] = set()
-    for expression in inside or [source]:
+    for expression in expressions:
         if keys := plain_path(expression):
             found.add(".".join(keys))
             continue
         with refusing(expression):
-            found.update(paths(parse(expression)))
+            found.update(paths(parse(expression), is_needed=is_needed))
     return frozenset(found)
 
 

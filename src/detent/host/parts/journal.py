@@ -22,6 +22,9 @@ from detent.host.reading import Note, OpenQuestion, Summary
 RECORD_MAX = 32 * 1024 * 1024  # bytes of one event
 PAGE = 256  # events read at once
 MACHINES_MAX = 100  # machines kept ready
+# What the list has instead of an error where a run has completed and parts of it failed; the message is how many. A
+# column of its own would be a migration for every journal, and older versions show this one as it is.
+TOLERATED = "tolerated"
 
 CLAIMS = "select scope, key, run_id, contract_id, call_hash, at from claims"  # older files have columns more
 NOTES = "select key, run_id, message, at, delivered_at, tries, problem from outbox"
@@ -313,16 +316,23 @@ class AnyJournal(ABC):
 _questions = msgspec.json.Decoder(tuple[OpenQuestion, ...]).decode
 
 
+def _read_error(text: str) -> tuple[dict[str, str] | None, int]:
+    """Why a run has not ended well, and how much failed of one that has."""
+    error = msgspec.json.decode(text) if text else None
+    return (None, int(error["message"])) if error and error["type"] == TOLERATED else (error, 0)
+
+
 def record_of_row(row: Any) -> Record:
     """A row of `SUMMARY` as a value."""
     try:
+        error, failed = _read_error(row[17])
         summary = Summary(
             run_id=row[0], name=row[1], machine=row[2], state=row[3], status=Status(row[4]), seq=row[5],
             started_at=row[6], updated_at=row[7], wake_at=row[8] or 0.0, waiting=_questions(row[9]),
             by=row[10], session=row[11], parent=row[12], cost_usd=row[13], checkpoint=row[14].hex(), source=row[15],
-            no=row[16], error=msgspec.json.decode(row[17]) if row[17] else None,
+            no=row[16], error=error, failed=failed,
             alarms=tuple(msgspec.json.decode(row[18])) if row[18] else (),
         )  # fmt: skip
-    except (ValueError, TypeError, AttributeError, msgspec.MsgspecError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, msgspec.MsgspecError) as error:
         raise JournalError(f"run {row[0]} is damaged: its entry in the list makes no sense ({error})") from None
     return Record(row[16], summary, row[14])

@@ -12,8 +12,9 @@ from detent.core.events import Event, digest_after
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
+from detent.core.tolerance import list_tolerated
 from detent.errors import DetentError, JournalError, Refused, ReplayError, Unknown
-from detent.host.parts.journal import AnyJournal, Batch, EventRow, Record, chain, encode, genesis
+from detent.host.parts.journal import TOLERATED, AnyJournal, Batch, EventRow, Record, chain, encode, genesis
 from detent.host.standing import question_of
 
 ENGINE = "4"  # changes when the fold's meaning does: older snapshots are then ignored
@@ -106,12 +107,13 @@ class LoadedRun:
             batch.machine = self.machine
             first = (self.no, run.id, self.machine.name, run.machine, run.state, status, run.seq, self.head)
             times = (run.started_at, run.at, wake_at)
-            error = _error(run)
+            error = _error(self.machine, run)
             batch.insert = (*first, *times, waiting, run.by, run.session, run.parent, run.source, cost, error)
             self.listed = (run.machine, status, wake_at, waiting, cost, "", error, "")
             return
         held_by = run.held_by if run.is_held else ""
-        error, alarms = "" if run.ended is None else _error(run), encode(run.alarms).decode() if run.alarms else ""
+        error = "" if run.ended is None else _error(self.machine, run)
+        alarms = encode(run.alarms).decode() if run.alarms else ""
         listed = (run.machine, status, wake_at, waiting, cost, held_by, error, alarms)
         if listed == self.listed:
             batch.advance = (run.state, run.seq, self.head, run.at, self.no)
@@ -137,8 +139,11 @@ def _waiting(run: Run) -> str:
     return "[]"
 
 
-def _error(run: Run) -> str:
-    """Why a run has not ended well, as the list keeps it."""
+def _error(machine: Machine, run: Run) -> str:
+    """Why a run has not ended well, as the list keeps it; of one that has, how much failed all the same."""
+    if run.ended is Status.COMPLETED and machine.chart.tolerant:
+        count = sum(one.failed for one in list_tolerated(machine, run))
+        return encode({"type": TOLERATED, "message": str(count)}).decode() if count else ""
     if run.error is None or run.ended is None or run.ended is Status.COMPLETED:
         return ""
     return encode({"type": run.error.type, "message": run.error.message[:ERROR_MAX]}).decode()

@@ -29,6 +29,7 @@ from detent.core.events import (
 from detent.core.history import Entry
 from detent.core.identity import By, Identity, identity_of
 from detent.core.machine import Machine
+from detent.core.needed_result import find_unsaid
 from detent.core.run import Run
 from detent.core.value import digest, plain
 from detent.errors import BadSignature, NotPermitted, NotWaiting, Refused
@@ -272,7 +273,7 @@ class Verbs(ABC):
         said = plain(dict(answer), "answer")
         if contract is not None:
             self._check_stopped(run_id, contract, said)
-            if problem := misfit(contract, answer_of(said)):
+            if problem := misfit(contract, answer_of(said)) or find_unsaid(live.machine, contract, answer_of(said)):
                 raise Refused(problem)
             if ruling := self.rulings.refresh(live.run, contract, self.clock.now()):
                 await self._tell(live, ruling)

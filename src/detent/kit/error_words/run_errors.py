@@ -43,6 +43,15 @@ CHINESE = {
     "`{}` waits for {}, not for a person": "`{0}` 在等 {1}，不是在等人",
     "the time for an answer to `{}` is over": "答复 `{0}` 的时间已过",
     "the call of `{}` cannot be stopped and still goes on; what comes of it will be told": "`{0}` 的调用无法停止，仍在进行；结果出来时会告知",
+    "what `{}` gave is read later: {}; say it in `result`, with null for what it did not give": "`{0}` 给出的内容稍后会被读取：{1}；请在 `result` 中说明，没有给出的写 null",
+    "a run can be migrated only once all that is tried again has begun": "只有当所有重试的部分都已开始后，运行才能迁移",
+    # alarms
+    "`{}` may have happened: {} gave up on it, and it was neither finished nor taken back": "`{0}` 可能已经发生：{1} 放弃了查明，它既没有做完，也没有被撤回",
+    "`{}` was not done, so what it takes back stands: {}": "`{0}` 没有执行，因此它要撤回的仍然存在：{1}",
+    "`{}` failed, so what it takes back stands: {}": "`{0}` 失败了，因此它要撤回的仍然存在：{1}",
+    "`{}` is not known": "`{0}` 未知",
+    "`{}` may have been done twice: {}": "`{0}` 可能做了两次：{1}",
+    "restored from a backup: what it did after that backup was made is not in this journal": "从备份恢复：备份之后它做过的事不在本日志中",
     # values
     "{} has {} characters; at most {} are kept": "{0} 有 {1} 个字符；最多保留 {2} 个",
     "{} is a {}; only JSON values are kept": "{0} 是 {1}；只能保存 JSON 值",

@@ -44,6 +44,7 @@ class RunReport:
         self.machine = standing.machine
         self.checkpoint = standing.checkpoint
         self.accepts = standing.accepts
+        self.tolerated = standing.tolerated
         self.questions = questions(caller, standing)
         self.notes = caller.reader.notes(run_id)
         self.unserved = caller.reader.list_unserved(run_id) if standing.run.status is Status.RUNNING else ()
@@ -84,9 +85,15 @@ class RunReport:
             "paused": run.is_held and run.held_by != HOST,
             "wake_at": run.wake_at or None,
             "outbox": [note._asdict() for note in self.notes],
+            **({"failed": self._failed} if self._failed else {}),
             **({"unserved": unserved} if unserved else {}),
             **({"files": [*files]} if files else {}),
         }
+
+    @property
+    def _failed(self) -> int:
+        """How many items, branches or calls the run went on without."""
+        return sum(one.failed for one in self.tolerated)
 
     def give(self, code: int | None = None) -> int:
         """Show the run in the way the caller wants it; returns the exit code."""
@@ -106,11 +113,11 @@ class RunReport:
     def lines(self) -> Iterator[tuple[str, str]]:
         """The run for people, as lines with their colours."""
         run, command = self.run, self.caller.command
-        word = status_word(run.status)
+        word = status_word(run.status, self._failed)
         if run.is_held and not run.group and run.status is Status.WAITING:
             word = _("not driven") if run.held_by == HOST else _("paused")
         head = f"{run.id}  {visible(self.machine.name)}  {run.state}  {word}  ({when(run.at)})"
-        yield head, COLOURS.get(run.status, "")
+        yield head, "yellow" if self._failed else COLOURS.get(run.status, "")
         yield from render_alarms(self.caller, run.id, run.alarms)
         yield from self._absence()
         if run.error is not None and run.ended is not Status.COMPLETED:
@@ -122,6 +129,7 @@ class RunReport:
                 yield _("  not taken: `{row}`, which has no condition and so is for success", row=visible(str(row))), ""
             if not (run.parent or self._manner.has_own_retry or obstacle(run)):
                 yield _("  try it again: {command}", command=command("retry", run.id)), ""
+        yield from self._tell_tolerated()
         if run.ended is Status.COMPLETED and run.output not in (None, {}):
             yield from _output(self._manner.response(run.output), run.output)
         if files := self._manner.files(run) if run.ended is not None else ():
@@ -133,6 +141,17 @@ class RunReport:
         for one in self.unserved:
             yield f"  {visible(one.contract_id)}: {visible(translate_error(one.problem))}", "yellow"
         yield from self._say_what_next()
+
+    def _tell_tolerated(self) -> Iterator[tuple[str, str]]:
+        """What failed in a run that has completed, and how it is done again."""
+        loops = [one.action for one in self.tolerated if one.is_loop]
+        if self.tolerated:
+            names = ", ".join(f"{visible(one.action)} ({one.failed})" for one in self.tolerated)
+            yield _("  failed, and the run went on without it: {names}", names=names), "yellow"
+        if loops and self.run.rules >= 2 and not self.run.parent:
+            which = ("--loop", loops[-1]) if len(loops) > 1 else ()
+            again = self.caller.command("fork", self.run.id, "--failed", *which)
+            yield _("  do what failed again, in a new run: {command}", command=again), ""
 
     def _say_what_next(self) -> Iterator[tuple[str, str]]:
         """What the run waits for, and who can let it go on."""
@@ -177,7 +196,7 @@ def render_alarms(caller: Caller, run_id: str, alarms: Iterable[str]) -> Iterato
     """What somebody must look into at once, whatever else there is to say of the run."""
     found = list(alarms)
     for text in found:
-        yield _("  ALARM: {problem}", problem=visible(text)), "red"
+        yield _("  ALARM: {problem}", problem=visible(translate_error(text))), "red"
     if found:
         yield _("  look into it: {command}", command=caller.command("log", run_id)), "red"
 

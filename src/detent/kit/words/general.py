@@ -164,6 +164,7 @@ CHINESE: dict[str, str] = {
     "running": "进行中",
     "waiting": "等待中",
     "completed": "已完成",
+    "{status}, {count} failed": "{status}，{count} 个失败",
     "failed": "已失败",
     "rejected": "已拒绝",
     "cancelled": "已取消",

@@ -1,6 +1,8 @@
 """Sentences about testing, exporting and watching workflows, in Simplified Chinese."""
 
 CHINESE: dict[str, str] = {
+    "  failed, and the run went on without it: {names}": "  失败，而运行在没有它们的情况下继续：{names}",
+    "  do what failed again, in a new run: {command}": "  在新的运行中重做失败的部分：{command}",
     "List the files a run has kept, or fetch one.": "列出运行保存的文件，或取出其中一个。",
     "Where to write it; by default under its own name.": "写到哪里；默认用它自己的名称。",
     "Replace a file that is there.": "替换已有的文件。",

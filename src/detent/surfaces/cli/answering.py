@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from detent.core.answer import answer_of, misfit
+from detent.core.needed_result import find_unsaid
 from detent.errors import NotWaiting, Refused
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
@@ -148,10 +149,15 @@ def _choose_question(standing: RunReport, contract: str) -> dict[str, Any]:
 
 def _check_fit(caller: Caller, question: dict[str, Any], said: dict[str, Any]) -> None:
     """Say which command would fit before the host refuses an answer that does not."""
-    contract = caller.reader.standing(question["run_id"]).run.contract(question["contract_id"])
-    problem = misfit(contract, answer_of(said)) if contract is not None and "args" not in said else ""
-    if problem:
+    standing = caller.reader.standing(question["run_id"])
+    contract = standing.run.contract(question["contract_id"])
+    if contract is None:
+        return
+    if "args" not in said and (problem := misfit(contract, answer_of(said))):
         raise Refused(f"{problem}. Here: {_fitting(caller, question)}")
+    if problem := find_unsaid(standing.machine, contract, answer_of(said)):
+        words = question["run_id"], question["contract_id"], "--outcome", "happened", "--result", "JSON"
+        raise Refused(f"{problem}. Here: {caller.command('answer', *words)}")
 
 
 def _fitting(caller: Caller, question: dict[str, Any]) -> str:

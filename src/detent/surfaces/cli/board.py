@@ -17,6 +17,7 @@ import msgspec
 
 from detent.core.history import Entry
 from detent.host.reading import Query, Summary
+from detent.kit.error_translation import translate_error
 from detent.kit.language import _
 from detent.kit.record import record_of
 from detent.kit.run_index import FoundRun
@@ -259,13 +260,13 @@ def _row(summary: Summary, depth: int = 0) -> list[str]:
     if len(summary.waiting) > 1:
         asked = _("{question} (and {count} more)", question=asked, count=len(summary.waiting) - 1)
     if summary.alarms:
-        asked = _("ALARM: {problem}", problem=brief(summary.alarms[-1], 100))
+        asked = _("ALARM: {problem}", problem=brief(translate_error(summary.alarms[-1]), 100))
     names = [
         f"{'  ' * (depth - 1)}└ {summary.run_id}" if depth else summary.run_id,
         visible(summary.name),
         visible(summary.state),
     ]
-    return [*names, status_word(summary.status), when(summary.updated_at), asked]
+    return [*names, status_word(summary.status, summary.failed), when(summary.updated_at), asked]
 
 
 def _colour(summary: Summary) -> str:

@@ -32,7 +32,8 @@ class Standing(BaseModel):
     accepts: list[str] = Field(default=[], description="Events that `signal` may tell it now.")
     output: Any = None
     error: dict[str, Any] | None = None
-    alarms: list[str] = Field(default=[], description="Deeds that may have been done twice: tell your user.")
+    alarms: list[str] = Field(default=[], description="Deeds done twice perhaps, or left standing: tell your user.")
+    failed: int = Field(default=0, description="What a completed run went on without: items, branches or calls.")
     checkpoint: str = ""
     cost_usd: float | None = Field(default=0.0, description="null when the cost of a call is not known")
 
@@ -46,6 +47,7 @@ class Line(BaseModel):
     status: str
     started_at: float
     updated_at: float
+    failed: int = 0
     alarms: list[str] = []
 
 

@@ -49,6 +49,7 @@ class ClientView:
             accepts=list(now.accepts),
             output=run.output,
             error=msgspec.to_builtins(run.error) if is_wrong else None,
+            failed=sum(one.failed for one in now.tolerated),
             alarms=list(run.alarms),
             checkpoint=now.checkpoint,
             cost_usd=None if run.usage.get("unpriced_calls") else run.usage.get("cost_usd", 0.0),
@@ -81,6 +82,7 @@ class ClientView:
                     status=one.status.value,
                     started_at=one.started_at,
                     updated_at=one.updated_at,
+                    failed=one.failed,
                     alarms=list(one.alarms),
                 )
                 for one in found

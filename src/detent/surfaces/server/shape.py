@@ -52,7 +52,8 @@ class RunLine(msgspec.Struct, frozen=True):
     cost_usd: float
     checkpoint: str
     error: Failed | None = None
-    alarms: list[str] = []  # deeds that may have been done twice
+    failed: int = 0  # how many items, branches or calls a completed run went on without
+    alarms: list[str] = []  # deeds that may have been done twice, or were left standing
 
 
 class RunPage(msgspec.Struct, frozen=True):
@@ -175,7 +176,7 @@ class RunView(msgspec.Struct, frozen=True):
     variables: dict[str, Any]
     output: Any
     error: Failed | None
-    alarms: list[str]  # deeds that may have been done twice
+    alarms: list[str]  # deeds that may have been done twice, or were left standing
     usage: dict[str, float]
     cost_usd: float
     checkpoint: str
@@ -185,6 +186,7 @@ class RunView(msgspec.Struct, frozen=True):
     children: list[str]
     can: Can
     why: list[LogEntry]
+    failed: int = 0  # how many items, branches or calls it went on without, though it has completed
     lanes: list[LaneSum] = []  # work side by side in its state
     unserved: list[UnservedCall] | UnsetType = UNSET  # while it runs, where calls are made by workers
 

@@ -48,6 +48,7 @@ def line(summary: Summary) -> shape.RunLine:
         cost_usd=summary.cost_usd,
         checkpoint=summary.checkpoint,
         error=None if summary.error is None else shape.Failed(summary.error["type"], summary.error["message"]),
+        failed=summary.failed,
         alarms=list(summary.alarms),
     )
 
@@ -124,6 +125,7 @@ def run_view(
         children=standing.children,
         can=standing.can if who is None or people is None else _limit(standing.can, who, people),
         why=list(view_entries(why)),
+        failed=sum(one.failed for one in standing.tolerated),
         lanes=sum_lanes(machine, run),
     )
 

@@ -217,6 +217,48 @@ async def check_a_restart_goes_on_where_it_stopped(open_host: HostOpener, home: 
         assert (run.status, done) == (Status.COMPLETED, [0, 1, 2])
 
 
+async def check_what_is_not_taken_back_raises_an_alarm(open_host: HostOpener, home: Path) -> None:
+    """A deed that may have happened is never left without a word, nor taken back with values that nobody has."""
+    taken_back: list[Contract] = []
+
+    async def lose(_: Contract) -> Outcome:
+        raise TimeoutError
+
+    async def take_back(contract: Contract) -> Outcome:
+        taken_back.append(contract)
+        raise EffectFailed("the desk is closed")
+
+    undo = Action("undo_book", "take_back", {"id": "{{ result.book.id }}"}, when="result.book.success", tolerate=1)
+    machine = Machine(
+        "saga",
+        "work",
+        transitions=table("work - waiting\nwaiting GO done"),
+        work={"work": (Action("book", "lose", {"run": "{{ run.id }}"}),), "undoing": (undo,)},
+        ends={"done": Status.COMPLETED},
+        on_failure="undoing",
+    )
+    effects = [effect("lose", settle_s=0.0)(lose), effect("take_back", kind="idempotent")(take_back)]
+    async with open_host(home, effects) as host:
+        for name in ("given", "known"):
+            await host.settled((await host.start(machine, run_id=name)).id)
+        await host.answer("given", "work/book/1", {"outcome": "give_up", "by": "ann"})
+        happened = {"outcome": "happened", "by": "ann"}
+        assert "`id`" in await refusal(Refused, host.answer("known", "work/book/1", happened))
+        await host.answer("known", "work/book/1", {**happened, "result": {"id": 7}})
+    async with open_host(home, effects) as host:
+        await host.recover()
+        await host.cancel("known")
+        given, known = await host.settled("given"), await host.settled("known")
+        assert [(run.status, len(run.alarms)) for run in (given, known)] == [(Status.FAILED, 1), (Status.CANCELLED, 1)]
+        assert "neither finished nor taken back" in given.alarms[0]
+        assert "the desk is closed" in known.alarms[0]
+        assert [contract.input for contract in taken_back] == [{"id": 7}]
+        assert {one.run_id: list(one.alarms) for one in host.reader.list().runs} == {
+            "given": list(given.alarms),
+            "known": list(known.alarms),
+        }
+
+
 async def check_what_was_done_is_taken_back_in_reverse_order(open_host: HostOpener, home: Path) -> None:
     def undo(name: str) -> Action:
         return Action(
