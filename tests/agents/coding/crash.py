@@ -2,12 +2,14 @@
 
 `python -m tests.agents.coding.crash SCRIPT.json …` prints what became of each. Kill points: `fold` (the n-th journal
 write, before or after it is on disk), `git`, `worker` and `check` (inside the n-th call of it, which finds that number
-in a file and the process to kill in another). Imports are paid once: a life is a fork.
+in a file and the process to kill in another). Calls that come at once are told apart by files, of which each makes
+the next: only one can make it. Imports are paid once: a life is a fork.
 """
 
 import asyncio
 import json
 import os
+import shutil
 import signal
 import sys
 from pathlib import Path
@@ -62,6 +64,13 @@ async def live(script: dict[str, Any], death: dict[str, Any]) -> tuple[Run, int]
         return run, host.writes
 
 
+def set_death(folder: Path, name: str, number: int) -> None:
+    """Say which call of it is the last one of a life, and count from the beginning; 0: none of them."""
+    (folder / f"{name}-dies").write_text(f"{number}\n")
+    shutil.rmtree(folder / f"{name}-calls", ignore_errors=True)
+    (folder / f"{name}-calls").mkdir()
+
+
 def play(script: dict[str, Any]) -> dict[str, Any]:
     """Every life of one job; what became of it."""
     deaths = list(script["deaths"])
@@ -71,7 +80,7 @@ def play(script: dict[str, Any]) -> dict[str, Any]:
         death = deaths[lives] if lives < len(deaths) else {}
         lives += 1
         for name in ("git", "worker", "check"):
-            (Path(script["folder"]) / f"{name}-left").write_text(str(death.get(name, 0)))
+            set_death(Path(script["folder"]), name, int(death.get(name, 0)))
         pid = os.fork()
         if pid == 0:
             code = 1

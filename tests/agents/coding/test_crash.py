@@ -17,24 +17,34 @@ from detent.host.parts.replay import verify
 from tests.agents.coding.world import BAD, GOOD, configured, git, listing, project, worker
 
 ROOT = Path(__file__).parents[3]
-# Counts down, and at the end kills the life it works for, whoever stands between the two.
+# Counts its calls, and in one of them kills the life it works for, whoever stands between the two. Two that are called
+# at once never have the same number: each makes a file of its own, which must be new (`set -C`).
 COUNTING = """\
 #!/bin/sh
-left=$(cat '{folder}/{name}-left' 2>/dev/null || echo 0)
-if [ "$left" -gt 0 ]; then
-    left=$((left - 1))
-    echo "$left" > '{folder}/{name}-left'
-    if [ "$left" -eq 0 ]; then {deed} kill -9 "$(cat '{folder}/life')"; {then} fi
+{{ read -r dies < '{folder}/{name}-dies'; }} 2>/dev/null || dies=0
+if [ "$dies" -gt 0 ]; then
+    number=1
+    set -C
+    while [ "$number" -le "$dies" ] && ! {{ true > '{folder}/{name}-calls/'"$number"; }} 2>/dev/null; do
+        number=$((number + 1))
+    done
+    set +C
+    if [ "$number" -eq "$dies" ]; then {deed} kill -9 "$(cat '{folder}/life')"; {then} fi
 fi
 """
 HANG = "sleep 30;"  # until the supervisor misses us
 MORTAL = """
 def mortal(name, deed=None):
-    left = Path({folder!r}, name + "-left")
-    count = int(left.read_text())
-    if count:
-        left.write_text(str(count - 1))
-    if count == 1:
+    dies = int(Path({folder!r}, name + "-dies").read_text())
+    for number in range(1, dies + 1):
+        try:
+            Path({folder!r}, name + "-calls", str(number)).touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        break
+    else:
+        return
+    if number == dies:
         deed and deed()
         os.kill(int(Path({folder!r}, "life").read_text()), 9)
         time.sleep(30)

@@ -14,7 +14,7 @@ from detent.agents.coding import expectation, mutation, testimony
 from detent.agents.coding.check import Ran
 from detent.agents.coding.court import Court, find_added_lines
 from detent.agents.coding.settings import CheckStep
-from detent.agents.coding.workspace import checkout
+from detent.agents.coding.workspace import checkout, loose_object
 from detent.agents.coding.workspace.checkout import Blob
 from detent.agents.coding.workspace.difference import PathStep
 
@@ -101,7 +101,7 @@ async def try_mutants(
     mutants = [one for turn in turns for one in turn if one is not None][:most]
     alive = []
     for path, mutant in mutants:
-        blob = await court.project.view.line("hash-object", "-w", "--stdin", stdin=mutant.text.encode())
+        blob = loose_object.write_object(court.project, "blob", mutant.text.encode())
         wrong = await checkout.adjust(court.project, tree, {path: (source[path].new_mode, blob)})
         ran, _ = await court.run(wrong, steps, rerun=False)
         if not any(_notices(one, known.empty) for one in ran):
@@ -141,7 +141,7 @@ async def _turn_tests(
         names = {test: expectation.split_name(test)[1] for test in tests if expectation.split_name(test)[0] == file}
         text, functions = expectation.change_expectations(await court.read(blob), set(names.values()), turn)
         if functions:
-            stored = await court.project.view.line("hash-object", "-w", "--stdin", stdin=text.encode())
+            stored = loose_object.write_object(court.project, "blob", text.encode())
             changed[file] = (mode, stored)
             turned |= {test for test, name in names.items() if name in functions}
     return turned, changed

@@ -138,7 +138,7 @@ async def _read_change(court: Court, steps: Sequence[CheckStep], approved: Seque
     """What differs from the tree of the beginning, and which of it is put back before it is judged."""
     job, seen = court.job, await court.stage.repository.look()
     tree = seen.tree
-    changed = await difference.steps(court.project, court.base, tree)
+    changed = await difference.steps(court.project, court.base, tree, is_counted=True)
     changed = {path: changed[path] for path in without(changed, job.settings.all_litter)}
     rules = await _read_rules(court, steps)
     kinds = {path: rules.kind_of(path, is_new=step.status == "A") for path, step in changed.items()}

@@ -90,13 +90,11 @@ def project(job: Job, run_id: str, state: str, *, is_paused: bool = False) -> Ha
         return hand
     revision = stored.revision + 1
     text = render(job, facts, hand, revision, notice)
-    write(
-        page.with_name(STORED),
-        msgspec.json.encode(
-            Stored(text, digest(stored.text), revision, run_id, notice, hand.scratchpad, _plain(hand.keys))
-        ),
-    )
-    write(page, text.encode())
+    keys = _plain(hand.keys)
+    kept = Stored(text, digest(stored.text), revision, run_id, notice, hand.scratchpad, keys)
+    # The journal has all but what people wrote: only that must be on disk, and once is enough.
+    write(page.with_name(STORED), msgspec.json.encode(kept), is_synced=bool(hand.scratchpad or keys))
+    write(page, text.encode(), is_synced=False)
     return hand
 
 
@@ -251,10 +249,10 @@ def _aside(page: Path, text: str, mark: str = "edited") -> Path:
     return aside
 
 
-def write(path: Path, body: bytes) -> None:
-    """The whole file or nothing, on disk before it is seen."""
+def write(path: Path, body: bytes, *, is_synced: bool = True) -> None:
+    """The whole file or nothing, on disk before it is seen; not `is_synced`: it can be made again."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, body, mode=FOR_ALL, is_durable=True)
+    write_whole(path, body, mode=FOR_ALL, is_durable=is_synced)
 
 
 def difference_of(before: str, after: str, name: str) -> str:

@@ -1,5 +1,6 @@
 """Checkpoints: what they hold, what they leave alone, and how they are found again."""
 
+import asyncio
 import fcntl
 import os
 import re
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from detent.agents.coding.workspace import Change, Repository
+from detent.agents.coding.workspace import Change, Repository, checkout
 from detent.errors import Refused, Unknown
 from tests.agents.coding.workspace import world
 from tests.agents.coding.workspace.world import git, init, meddle, write
@@ -201,3 +202,16 @@ async def test_locks_that_a_killed_git_left_on_our_own_indexes_are_cleared_and_n
     assert second.tree != first.tree
     assert [path for path in stale if path.exists()] == []
     assert (home / "job.json.lock").exists()  # a lease is held by it
+
+
+async def test_trees_that_are_adjusted_at_once_do_not_meet(tmp_path: Path) -> None:
+    """As those of tasks that are judged side by side are, over the same project."""
+    repository = await Repository.open(project(tmp_path))
+    taken = await repository.checkpoint("r1")
+    known = await checkout.list_blobs(repository.place, taken.tree)
+    wanted = [{f"new{number}": known["a.txt"], "src/b.py": None} for number in range(6)]
+    trees = await asyncio.gather(*(checkout.adjust(repository.place, taken.tree, one) for one in wanted))
+    for number, tree in enumerate(trees):
+        expected = {**known, f"new{number}": known["a.txt"]}
+        del expected["src/b.py"]
+        assert await checkout.list_blobs(repository.place, tree) == expected

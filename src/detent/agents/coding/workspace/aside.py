@@ -12,6 +12,7 @@ import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from detent.agents.coding.workspace import loose_object
 from detent.agents.coding.workspace.command import join
 from detent.agents.coding.workspace.listing import parents
 from detent.agents.coding.workspace.place import Worktree
@@ -147,7 +148,7 @@ async def rescue(place: Worktree, undo: Checkpoint, paths: list[str], number: in
 async def pin(place: Worktree, undo: Checkpoint, tree: str, number: int) -> str:
     """Keep a tree under a rescue ref; its name."""
     about = json.dumps({"undo": undo.id}).encode()
-    commit = await wrap(place, [("040000 tree", tree, "worktree")], about, f"rescue of {undo.id}", None)
+    commit = wrap(place, [(loose_object.FOLDER, tree, "worktree")], about, f"rescue of {undo.id}", None)
     ref = f"{RESCUES}/{undo.run}/{undo.seq}-{number}"
     await write_ref(place, "update-ref", ref, commit, ref=ref)
     return ref

@@ -27,6 +27,9 @@ STAT = struct.Struct(">10I")
 LONG_NAME = 0xFFF
 U32 = 0xFFFFFFFF
 DEVICE = slice(16, 20)
+MODE = slice(24, 28)
+INDEX_BYTES_MAX = 1024 * 1024  # a larger one takes git less time than us
+HELD_BYTES_MAX = 1024 * 1024
 ABNORMAL = 0xF0  # of an entry's flags: assumed unchanged, extended, in the middle of a merge
 SETTLED_S = 2  # a file younger than the user's index by less than this may have changed unnoticed
 CONVERTING = ("filter", "working-tree-encoding")  # what may change a file's bytes and keep their number
@@ -57,6 +60,22 @@ async def read(place: Worktree, paths: list[str], known: Mapping[str, str], fact
     if not _join(place, entries, other, index):
         await _update(place, paths)
     other.unlink(missing_ok=True)
+
+
+def find_held(place: Worktree, facts: Facts) -> set[str]:
+    """Those of some files that the view's index holds just as they are: they need not be read into it again."""
+    try:
+        raw = (place.view_dir / "index").read_bytes()
+    except OSError:
+        return set()
+    if not raw.startswith(HEADER) or len(raw) > INDEX_BYTES_MAX:
+        return set()
+    wanted = {os.fsencode(path): path for path in facts}
+    entries = [(name, entry) for name, entry in _parse_index(raw, place.hash_bytes) if name in wanted]
+    at = STAT.size
+    known = {wanted[name]: entry[at : at + place.hash_bytes].hex() for name, entry in entries}
+    now = _matching(place, [path for path in known if facts[path].st_size <= HELD_BYTES_MAX], known)
+    return {wanted[name] for name, entry in entries if now.get(wanted[name], b"")[MODE] == entry[MODE]}
 
 
 async def _update(place: Worktree, paths: list[str], index: Path | None = None) -> None:

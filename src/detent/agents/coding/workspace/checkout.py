@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -201,15 +202,12 @@ async def adjust(place: Worktree, tree: str, changes: Mapping[str, Blob | None])
     """A tree with some files put in its place and some taken out."""
     if not changes:
         return tree
-    index = place.home / "adjust.index"
-    index.unlink(missing_ok=True)
-    env = {"GIT_INDEX_FILE": str(index)}
     zero = "0" * len(tree)
     gone = [f"0 {zero}\t{path}" for path, blob in changes.items() if blob is None]
     new = [f"{blob[0]} {blob[1]}\t{path}" for path, blob in changes.items() if blob is not None]
-    try:
+    # An index of its own for each call: tasks that are worked on at once are judged at once, over one project.
+    with tempfile.TemporaryDirectory(prefix="detent-adjust-") as folder:
+        env = {"GIT_INDEX_FILE": os.path.join(folder, "index")}
         await place.view("read-tree", tree, env=env)
         await place.view("update-index", "-z", "--add", "--replace", "--index-info", stdin=join([*gone, *new]), env=env)
         return await place.view.line("write-tree", env=env)
-    finally:
-        index.unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from detent.agents.coding.workspace import difference, head
+from detent.agents.coding.workspace import difference, head, loose_object
 from detent.agents.coding.workspace.command import Git, GitFailed, environment, join
 from detent.agents.coding.workspace.difference import PathStep
 from detent.agents.coding.workspace.place import Worktree
@@ -174,8 +174,8 @@ async def _merge(place: Worktree, before: str, ours: str, after: str, ref: str) 
     """The difference of two trees on top of a third; made of commits that nobody keeps, for an older git's sake."""
     if before == ours:
         return after
-    base = await place.users.line("commit-tree", before, stdin=b"base\n")
-    sides = [await place.users.line("commit-tree", tree, "-p", base, stdin=b"side\n") for tree in (ours, after)]
+    base = loose_object.write_commit(place, before, [], b"base\n")
+    sides = [loose_object.write_commit(place, tree, [base], b"side\n") for tree in (ours, after)]
     exit_code, answer, stderr = await place.users.run("-c", "merge.renames=false", "merge-tree", "--write-tree", *sides)
     if exit_code == 1:
         raise Refused(f"nothing was committed on {ref}: lines of the task were not committed before it")

@@ -32,21 +32,27 @@ class PathStep:
 
 
 _known: dict[tuple[str, str], dict[str, PathStep]] = {}
+_counted: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}
 
 
-async def steps(place: Worktree, before: str, after: str) -> dict[str, PathStep]:
-    """The differing paths of two trees."""
+async def steps(place: Worktree, before: str, after: str, *, is_counted: bool = False) -> dict[str, PathStep]:
+    """The differing paths of two trees; `is_counted`: their lines will be asked for as well, so count them now."""
     if before == after:
         return {}
     if (before, after) in _known:
         return dict(_known[before, after])
-    output = split(await place.view("diff-tree", "-r", "-z", "--raw", "--no-renames", before, after))
-    found = {}
-    for facts, path in zip(output[::2], output[1::2], strict=True):
-        old_mode, new_mode, old, new, status = facts.removeprefix(":").split(" ")
+    flags = ("-r", "-z", "--raw", *(("--numstat", "--no-ext-diff", "--no-textconv") if is_counted else ()))
+    output = split(await place.view("diff-tree", *flags, "--no-renames", before, after))
+    found, at = {}, 0
+    while at < len(output) and output[at].startswith(":"):
+        old_mode, new_mode, old, new, status = output[at].removeprefix(":").split(" ")
+        path = output[at + 1]
         found[path] = PathStep(path, status[0], old_mode, new_mode, old, new)
+        at += 2
     if len(before) == len(after) and len(before) in ID_LENGTHS:
         remember(_known, (before, after), dict(found))
+        if is_counted:
+            remember(_counted, (before, after), _read_counts(output[at:]))
     return found
 
 
@@ -63,9 +69,15 @@ async def line_counts(place: Worktree, before: str, after: str) -> dict[str, tup
     """The lines added and removed in every differing file that is text."""
     if before == after:
         return {}
+    if (before, after) in _counted:
+        return dict(_counted[before, after])
     flags = ("-r", "-z", "--numstat", "--no-renames", "--no-ext-diff", "--no-textconv")
+    return _read_counts(split(await place.view("diff-tree", *flags, before, after)))
+
+
+def _read_counts(lines: list[str]) -> dict[str, tuple[int, int]]:
     counted = {}
-    for line in split(await place.view("diff-tree", *flags, before, after)):
+    for line in lines:
         added, removed, path = line.split("\t", 2)
         if added != "-":
             counted[path] = (int(added), int(removed))

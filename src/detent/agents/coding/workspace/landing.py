@@ -11,7 +11,7 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from detent.agents.coding.workspace import checkout, difference, head, record, snapshot
+from detent.agents.coding.workspace import checkout, difference, head, loose_object, record, snapshot
 from detent.agents.coding.workspace.aside import unseen_in_the_way
 from detent.agents.coding.workspace.command import GitFailed
 from detent.agents.coding.workspace.difference import PathStep
@@ -145,8 +145,8 @@ async def merge(place: Worktree, base: str, ours: str, theirs: str) -> tuple[str
         return theirs, ()
     if base == theirs:
         return ours, ()
-    root = await place.view.line("commit-tree", base, stdin=b"base\n")
-    sides = [await place.view.line("commit-tree", tree, "-p", root, stdin=b"side\n") for tree in (ours, theirs)]
+    root = loose_object.write_commit(place, base, [], b"base\n")
+    sides = [loose_object.write_commit(place, tree, [root], b"side\n") for tree in (ours, theirs)]
     flags = ("-c", "merge.renames=false", "-c", "merge.conflictStyle=merge")
     argv = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
     exit_code, answer, stderr = await place.view.run(*flags, *argv, *sides)

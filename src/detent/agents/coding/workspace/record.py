@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from detent.agents.coding.workspace import head, listing
+from detent.agents.coding.workspace import head, listing, loose_object
 from detent.agents.coding.workspace.head import Head
 from detent.agents.coding.workspace.place import Worktree
 from detent.agents.coding.workspace.ref import write as write_ref
@@ -116,34 +116,32 @@ async def write(place: Worktree, run: str, label: str, found: Snapshot) -> Check
         "tree": found.tree,
         "index": {"raw": found.raw_index, "tree": found.index_tree},
     }
-    entries = [("040000 tree", found.tree, "worktree")]
+    entries = [(loose_object.FOLDER, found.tree, "worktree")]
     if found.raw_index:
-        entries += [("040000 tree", found.index_tree, "index"), ("100644 blob", found.raw_index, "index.raw")]
+        entries += [(loose_object.FOLDER, found.index_tree, "index"), ("100644", found.raw_index, "index.raw")]
     kept = [item.raw_index for item in inner.values() if item.raw_index]
-    entries += [("100644 blob", blob, f"nested-{number}.index") for number, blob in enumerate(kept)]
+    entries += [("100644", blob, f"nested-{number}.index") for number, blob in enumerate(kept)]
     body = json.dumps(about, sort_keys=True).encode("ascii")
-    commit = await wrap(place, entries, body, f"{name} {_line(label)}", present.commit)
+    commit = wrap(place, entries, body, f"{name} {_line(label)}", present.commit)
     ref = f"{CHECKPOINTS}/{run}/{seq}"
     await write_ref(place, "update-ref", ref, commit, "0" * len(commit), ref=ref)
     return Checkpoint(name, run, seq, label, at, ref, commit, found.tree, tuple(found.uncaptured))
 
 
-async def wrap(
-    place: Worktree, entries: Iterable[tuple[str, str, str]], about: bytes, message: str, parent: str | None
+def wrap(
+    place: Worktree, entries: Iterable[loose_object.TreeEntry], about: bytes, message: str, parent: str | None
 ) -> str:
     """A commit of these entries and `meta.json`."""
-    meta = await place.view.line("hash-object", "-w", "--stdin", stdin=about)
-    lines = [f"{kind} {name}\t{path}\0" for kind, name, path in (*entries, ("100644 blob", meta, "meta.json"))]
-    tree = await place.view.line("mktree", "-z", stdin="".join(lines).encode())
-    above = ("-p", parent) if parent else ()
-    return await place.view.line("commit-tree", tree, *above, stdin=os.fsencode(message) + b"\n")
+    meta = loose_object.write_object(place, "blob", about)
+    tree = loose_object.write_tree(place, [*entries, ("100644", meta, "meta.json")])
+    return loose_object.write_commit(place, tree, [parent] if parent else [], os.fsencode(message) + b"\n")
 
 
 async def _inner(outer: Worktree, nested: Worktree, run: str, seq: int) -> Inner:
     """A repository inside: its HEAD and index, pinned there so that its own gc keeps them."""
     present = await head.read_head(nested)
     raw = await head.raw_index(nested)
-    blob = "" if raw is None else await outer.view.line("hash-object", "-w", "--stdin", stdin=raw)
+    blob = "" if raw is None else loose_object.write_object(outer, "blob", raw)
     entries = await listing.index_entries(nested) if raw is not None else []
     ref = f"{PINS}/{run}/{seq}"
     if entries:

@@ -10,7 +10,7 @@ import stat
 import time
 from dataclasses import dataclass, field
 
-from detent.agents.coding.workspace import bulk_index, cache, head, listing
+from detent.agents.coding.workspace import bulk_index, cache, head, listing, loose_object
 from detent.agents.coding.workspace.cache import LastView
 from detent.agents.coding.workspace.command import GitFailed, first_of, join
 from detent.agents.coding.workspace.listing import FileListing, Ground, IndexEntry, is_below, is_own
@@ -59,6 +59,7 @@ class _Look:
     umask: int
     is_warm: bool
     fresh: set[str] = field(default_factory=set)  # to be read again
+    recent: set[str] = field(default_factory=set)  # of these, what git finds unchanged and was changed lately
     gone: set[str] = field(default_factory=set)  # to be taken out of the view
     bare: set[str] = field(default_factory=set)
     nested: dict[str, Worktree] = field(default_factory=dict)
@@ -113,6 +114,10 @@ async def _take(place: Worktree, cap_bytes: int) -> Snapshot:
     async with asyncio.TaskGroup() as tasks:
         if entries is not None:
             tasks.create_task(_store_users_index(look, entries))
+        if is_warm:
+            tasks.create_task(
+                _check_objects(place, [seen.tree, *([] if entries else [seen.users.tree, seen.users.raw])])
+            )
         await _compare(look)
         _classify(look)
         tree = await _update(look)
@@ -132,6 +137,15 @@ async def _take(place: Worktree, cap_bytes: int) -> Snapshot:
     )
 
 
+async def _check_objects(place: Worktree, names: list[str]) -> None:
+    """What the last look has written must still be there: somebody may have deleted its refs and let git clean up."""
+    packed = [name for name in names if name and not loose_object.is_there(place, name)]
+    asked = "".join(f"{name}\n" for name in packed).encode()
+    told = await place.view("cat-file", "--batch-check=%(objectname)", stdin=asked) if asked else b""
+    if b" missing\n" in told:
+        raise GitFailed(("cat-file",), 1, b"objects of the view's index are gone")
+
+
 async def _compare(look: _Look) -> None:
     """Let git find what differs from the view."""
     place, view = look.place, look.place.view
@@ -148,6 +162,7 @@ async def _compare(look: _Look) -> None:
     inner = await _inside(look, repositories - (ignored - set(look.seen.users.gitlinks)))
     nested = set(look.nested)
     look.fresh |= {*changed.result(), *look.seen.users.outside, *look.seen.recent}
+    look.recent = set(look.seen.recent).difference(changed.result())
     look.fresh |= {path for path in found.files if not is_below(path, nested)} if nested else found.files
     look.bare |= {path for path in found.bare if not is_below(path, nested)}
     stale = {path for path in hidden.result() if not is_below(path, nested)}
@@ -202,7 +217,7 @@ async def _store_users_index(look: _Look, entries: list[IndexEntry]) -> None:
     """Keep the user's index, as the file it is and as a tree."""
     place, users = look.place, look.seen.users
     raw = await head.raw_index(place)
-    users.raw = "" if raw is None else await place.view.line("hash-object", "-w", "--stdin", stdin=raw)
+    users.raw = "" if raw is None else loose_object.write_object(place, "blob", raw)
     users.tree = "" if raw is None else await head.index_tree(place, entries)
 
 
@@ -265,6 +280,8 @@ async def _update(look: _Look) -> str:
         zero = "0" * 40 if look.place.object_format == "sha1" else "0" * 64
         lines = join(f"0 {zero}\t{path}" for path in sorted(look.gone))
         await view("update-index", "-z", "--index-info", stdin=lines)
+    if look.is_warm and look.fresh and look.fresh <= look.recent:
+        look.fresh -= await asyncio.to_thread(bulk_index.find_held, look.place, look.facts)
     if look.fresh:
         await bulk_index.read(look.place, sorted(look.fresh), look.users_blobs, look.facts)
     if look.is_warm and not look.gone and not look.fresh and seen.tree:
