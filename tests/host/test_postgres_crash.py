@@ -12,11 +12,13 @@ import psycopg
 import pytest
 
 from detent.core import Action, Contract, Effect, Outcome, Status, effect
+from detent.core.machine import Group
 from detent.host.postgres import PostgresHost
 from detent.host.postgres.connection import Database
 from detent.host.postgres.job_queue import STALLED_S
 from detent.host.postgres.schema import init
-from detent.testing.conformance import DOING, DOOR, Outside, one
+from detent.host.run_group import enter, group_id
+from detent.testing.conformance import DOING, DOOR, Outside, one, races, until
 from tests.host.dying_worker import make_effects
 from tests.host.test_postgres import Databases, databases, server  # noqa: F401  # fixtures
 from tests.postgres import running, why_not
@@ -222,3 +224,55 @@ async def end_truthfully(host: PostgresHost, run_id: str, ledger: Path) -> Any:
         said = {"outcome": "happened", "result": {}} if is_done else {"outcome": "not_happened"}
         await host.answer(run_id, run.waiting[0].id, {**said, "by": "ann"})
     return run
+
+
+async def test_a_call_is_stopped_that_another_process_cancels_while_it_begins(
+    databases: Databases,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    address, outside = databases.address(tmp_path), Outside()
+    effects = [outside.hanging(settle_s=0.0)]
+    async with (
+        opened(address, tmp_path / "a", *effects) as worker,
+        opened(address, tmp_path / "b", *effects, is_working=False) as front,
+    ):
+        worker.work()
+        await worker.queue.ready()
+        for number in range(races.TRIES):
+            run = await front.start(races.HANGING, {"number": number})
+            await races.sleep_a_moment()
+            await front.cancel(run.id)
+            await asyncio.wait_for(until(front, run.id, races.is_stopped), 10)
+
+
+async def test_a_call_is_stopped_that_was_cancelled_while_its_worker_heard_nothing(
+    databases: Databases,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    address, outside = databases.address(tmp_path), Outside()
+    effects = [outside.hanging(settle_s=0.0)]
+    deaf = "select pg_terminate_backend(pid) from pg_stat_activity where query = 'listen detent_abort'"
+    async with (
+        opened(address, tmp_path / "a", *effects) as worker,
+        opened(address, tmp_path / "b", *effects, is_working=False) as front,
+    ):
+        worker.work()
+        run = await front.start(races.HANGING, {"number": 0})
+        await outside.begun.acquire()
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute(deaf)
+        await front.cancel(run.id)
+        await asyncio.wait_for(until(front, run.id, races.is_stopped), 30)
+
+
+async def test_a_place_is_passed_on_whose_run_died_before_it_began(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
+    address, group = databases.address(tmp_path), Group("{{ context.repo }}", 1, "queue")
+    machine = one(Action("deed", "do", {}), name="grouped", group=group)
+    async with opened(address, tmp_path / "a", Outside().effect(kind="pure")) as host:
+        await enter(host, group, group_id("a"), "a", "dead")  # and then the power goes
+        run = await host.start(machine, {"repo": "a"})
+        assert run.is_held
+        await host.tidy()
+        assert (await host.show(run.id)).is_held, "it may still begin"
+        await host.tidy(patience_s=0.0)
+        assert (await asyncio.wait_for(first_end(host, run.id), 30)).status is Status.COMPLETED

@@ -5,6 +5,7 @@ who has a place and who waits. So the queue is in the journal like everything el
 that waits is held; the first that waits is released when a place is free.
 """
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Container
 from contextlib import asynccontextmanager, suppress
@@ -207,7 +208,12 @@ async def enter_new(
     host.entering.add(run_id)
     try:
         place = await enter(host, group, id, key, run_id)
-        yield place
+        try:
+            yield place
+        except Refused:
+            if host.reader.summary(run_id) is None:
+                await leave(host, id, run_id, f"{run_id} refused {new_run_id()}")
+            raise
     finally:
         host.entering.discard(run_id)
     if "held_by" in place:
@@ -280,6 +286,7 @@ async def reconcile(host: GroupHost, now: float, patience_s: float = 0.0, enteri
                     data = {"run_id": run_id}
                     await host.signal(group.run_id, LEAVE, data, id=f"leave {mark}", by=HOST)
             await pass_on(host, group.run_id)
+            await asyncio.sleep(0)  # there may be many, and others are at work here
         if not page.next:
             return
         query = query._replace(before=page.next)

@@ -43,11 +43,13 @@ class Bell:
 class Watched:
     """A run that somebody follows, and its newest entries as its holder has folded them."""
 
-    def __init__(self) -> None:
+    def __init__(self, elsewhere: int = 0) -> None:
         self.followers = 0
         self.bell = Bell()
         self.kept: ResidentRun | None = None  # as its holder has written it last
-        self.elsewhere = 0  # how often somebody else has written, or may have: what is kept here is not all then
+        self.elsewhere = (
+            elsewhere  # how often somebody else has written, or may have: what is kept here is not all then
+        )
         self._entries: deque[Entry] = deque()
         self._lock = threading.Lock()  # readers in other threads look on too
 
@@ -92,7 +94,7 @@ class Tail:
     @contextmanager
     def watch(self, run_id: str) -> Iterator[Watched]:
         """Follow a run while the block goes on."""
-        watched = self.runs.setdefault(run_id, Watched())
+        watched = self.runs.setdefault(run_id, self._make())
         self._lately.pop(run_id, None)
         watched.followers += 1
         try:
@@ -102,6 +104,9 @@ class Tail:
             watched.followers -= 1
             if not watched.followers and self.runs.get(run_id) is watched:
                 self._let_go(run_id, watched)
+
+    def _make(self) -> Watched:
+        return Watched(0 if self.is_fed else 1)  # others may have written before anybody watched
 
     @contextmanager
     def watch_all(self) -> Iterator[None]:
@@ -116,7 +121,7 @@ class Tail:
         """The holder has written something of a run, which is now as `kept`."""
         watched = self.runs.get(run_id)
         if watched is None and self.is_attentive:
-            watched = self.runs[run_id] = Watched()
+            watched = self.runs[run_id] = self._make()
         if watched is not None:
             watched.take(entries, kept)
             if not watched.followers:

@@ -61,6 +61,7 @@ class Crew:
         self._in_hand: dict[Delivery, int] = {}  # and its job
         self._under_way: dict[tuple[str, str], asyncio.Task[Any]] = {}
         self._aborted: set[tuple[str, str]] = set()
+        self._stopped: set[tuple[str, str]] = set()  # before they were called
         self._lingering: set[tuple[str, str]] = set()
         self.is_closing = False
 
@@ -78,6 +79,12 @@ class Crew:
         if task is not None:
             self._aborted.add((run_id, contract_id))
             task.cancel()
+        elif any(wanted.mark == (run_id, contract_id) for wanted in self._in_hand):
+            self._stopped.add((run_id, contract_id))  # it is about to be called
+
+    def list_under_way(self) -> tuple[tuple[str, str], ...]:
+        """Every contract whose effect is being called here, with its run."""
+        return tuple(self._under_way)
 
     async def perform(self, run_id: str, contract_id: str, turn: int) -> None:
         """A job says that a contract is to be carried out."""
@@ -92,6 +99,7 @@ class Crew:
             await self._perform(wanted._replace(job=job))
         finally:
             self._in_hand.pop(wanted, None)
+            self._stopped.discard(wanted.mark)
 
     async def _perform(self, wanted: Delivery) -> None:
         host = self._host
@@ -163,7 +171,7 @@ class Crew:
             await self._host.fold(live, take, patience_s=float("inf"))
 
     async def _attempt(self, live: LoadedRun, contract: Contract, wanted: Delivery) -> None:
-        if contract.is_adrift:
+        if contract.is_adrift or wanted.mark in self._stopped:
             error = Failure("cancelled", "stopped before it began")
             await self.hand_in(live, contract, wanted, ContractMoved(contract.id, "cancel", error=error, deed="none"))
             return

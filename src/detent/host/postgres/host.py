@@ -52,12 +52,14 @@ from detent.host.postgres.schema import check_version, find_places
 from detent.host.postgres.sweep import Sweep
 from detent.host.postgres.team import SHARE_S, share_people
 from detent.host.postgres.wake import Wakes
-from detent.host.reading import Query, Summary
+from detent.host.reading import Note, Query, Summary
 from detent.host.run_group import reconcile
 
 SLOTS = 100  # effects at once in a process that has nothing else to say about it
 
 GROUP_PATIENCE_S = 60.0  # so long a run that has entered its group may take to begin, in another process
+TIDY_S = 60.0
+UNTRIED_S = 300.0  # whoever has written a message has tried to deliver it by then, or has died
 
 
 class PostgresHost(PostgresRoom, Verbs):
@@ -104,6 +106,7 @@ class PostgresHost(PostgresRoom, Verbs):
         self.on_silence: Callable[[], None] = lambda: None
         self.given_up = ""
         self.crew, self.wakes, self.sweep = Crew(self), Wakes(self), Sweep(self)
+        self._tidy_at = 0.0
         self.place, self.lease_s = find_place(place), lease_s
         self.places = WorkPlaces(self, self.crew, self.place, lease_s)
         handlers: dict[str, Handle] = {"perform": self.crew.perform, "wake": self.wakes.wake}
@@ -114,6 +117,7 @@ class PostgresHost(PostgresRoom, Verbs):
         """Open the journal; what was left at work is taken up by `recover`, and by any worker that goes on."""
         self._loop, self._thread = asyncio.get_running_loop(), threading.get_ident()
         self._since = self._loop.time()
+        self._tidy_at = self._since + TIDY_S
         await self.database.aside(self._open)
         self.own(self.hear_aborts())
         if self._people is not None:
@@ -259,11 +263,37 @@ class PostgresHost(PostgresRoom, Verbs):
         if self.is_working and not self._is_at_it and not self.crew.is_closing:
             self._is_at_it = True
             self.queue.start()
-            self.own(self.sweep.run(self.places.tend))
+            self.own(self.sweep.run(self._tend))
+
+    async def _tend(self) -> None:
+        await self.places.tend()
+        if self._loop.time() >= self._tidy_at:
+            self._tidy_at = self._loop.time() + TIDY_S
+            await self.tidy()
+
+    async def tidy(self, patience_s: float = GROUP_PATIENCE_S) -> None:
+        """Do for processes that have died what they would have done next; who lives is given some time for it."""
+        now = self.clock.now()
+        try:
+            await reconcile(self, now, patience_s, self.entering)
+            self.outbox.post([note for note in await self.ask_notes() if not note.tries and note.at < now - UNTRIED_S])
+        except Refused as error:
+            self.report("", error)
+
+    async def ask_notes(self) -> Sequence[Note]:
+        """The messages that are not delivered yet."""
+        return await self.database.aside(self.journal.notes)
 
     def stop_effect(self, run_id: str, contract_id: str) -> None:
         """Stop a contract's effect, if it is under way here."""
         self.crew.abort(run_id, contract_id)
+
+    async def stop_left(self) -> None:
+        """Stop the effects here that nobody wants any more."""
+        for run_id, contract_id in self.crew.list_under_way():
+            contract = (await self.look(run_id)).run.contract(contract_id)
+            if contract is None or contract.status is not Status.RUNNING or contract.is_adrift:
+                self.crew.abort(run_id, contract_id)
 
     async def pass_place_on(self, run_id: str) -> None:
         """A run of a group has ended: the next one has its place."""

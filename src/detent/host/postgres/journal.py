@@ -163,7 +163,8 @@ class PostgresJournal(Listing):
         if not rows:
             return None
         found = [(row[3], row[4], row[5]) for row in rows if row[3] is not None]
-        return NewEvents(*rows[0][:3], found)
+        no, seq, head, *_ = rows[0]
+        return NewEvents(no, seq, head, found)
 
     def cursor(self) -> int:
         """The place of the newest event before which nothing more can come."""

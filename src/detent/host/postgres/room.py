@@ -93,6 +93,10 @@ class PostgresRoom(Precautions):
         """Stop a contract's effect, if it is under way here."""
 
     @abstractmethod
+    async def stop_left(self) -> None:
+        """Stop the effects here that nobody wants any more."""
+
+    @abstractmethod
     def act(self, folded: Folded) -> None:
         """A fold is committed: do what only this process can do about it."""
 
@@ -321,10 +325,11 @@ class PostgresRoom(Precautions):
                 connection = await psycopg.AsyncConnection.connect(self.database.conninfo, autocommit=True)
                 async with connection:
                     await connection.execute(f"listen {ABORTED}")
+                    await self.stop_left()  # what was said while nobody listened
                     async for heard in connection.notifies():
                         for run_id, contract_id in msgspec.json.decode(heard.payload):
                             self.stop_effect(run_id, contract_id)
-            except (psycopg.Error, OSError, ValueError):
+            except (psycopg.Error, OSError, ValueError, JournalError):
                 await asyncio.sleep(PAUSE_S_MAX)
 
     # what parts need

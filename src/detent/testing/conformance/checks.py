@@ -9,6 +9,7 @@ from detent.testing.conformance import (
     paces,
     people,
     places,
+    races,
     reading,
     restoring,
     signatures,
@@ -20,7 +21,7 @@ from detent.testing.conformance.stage import Check
 
 MODULES = (
     verbs, answers, people, signatures, work, children, evidence, reading, restoring, triggers, groups, artefacts,
-    paces, places,
+    paces, places, races,
 )  # fmt: skip
 CHECKS: dict[str, Check] = {
     name.removeprefix("check_"): check
