@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from detent.agents.assistant import check_session, new_session
-from detent.agents.assistant.commands.attachment import attach, attach_named
+from detent.agents.assistant.attachment import attach, attach_named
 from detent.agents.assistant.commands.conversation_text import list_sessions
 from detent.agents.assistant.commands.deed_line import render_deed
 from detent.agents.assistant.commands.keys import Keyboard, Left, PlainKeyboard, open_keyboard
