@@ -233,6 +233,9 @@ async def test_commands_are_for_the_program_and_unknown_ones_are_refused(detent:
         tell("/plan", "no longer planning")
         tell("/compact", "summarised: ")
         tell("/search harbour", "user: I prefer @note.txt")
+        tell("/undo", "taken back: the summary")
+        tell("/resume", "go on with another conversation")
+        tell("/compact", "summarised: ")
         tell("/export talk.md", "written to talk.md")
         tell("/export talk.md", "is there already")
         tell("I prefer a second", "Second answer")
@@ -249,7 +252,8 @@ async def test_commands_are_for_the_program_and_unknown_ones_are_refused(detent:
         terminal.until(READY)
 
     counted = streaming(chunk({"content": "First answer."}), chunk({}, "stop"), usage(20, 5), DONE)
-    scripts = (counted, said("It is foggy."), said("Second answer."), said("Third answer."))
+    foggy = said("It is foggy.")
+    scripts = (counted, foggy, foggy, said("Second answer."), said("Third answer."))
     model = await at_the_keyboard(detent, serving(*scripts), sit)
     assert spoken(model)[0].startswith("I prefer @note.txt and @bob\n\nFile note.txt:\n```\nthe harbour is foggy")
     last = [str(one["content"]) for one in model.asked[-1].body["messages"]]

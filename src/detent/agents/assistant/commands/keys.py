@@ -96,7 +96,7 @@ class LiveKeyboard:
             history=_open_history(home), multiline=True, key_bindings=self._bindings(), complete_while_typing=True,
             completer=ThreadedCompleter(_make_completer(words)), auto_suggest=AutoSuggestFromHistory(),
             bottom_toolbar=self._render_status, prompt_continuation=lambda width, _number, _is_soft: "… ".rjust(width),
-            reserve_space_for_menu=4,
+            reserve_space_for_menu=4, enable_suspend=True,
         )  # fmt: skip
         self._asking: PromptSession[str] = PromptSession()
         self._session.default_buffer.on_text_changed += self._stay
