@@ -109,8 +109,9 @@ async def test_waiting_answers_repeats_and_budgets_are_as_at_home(tmp_path: Path
                 await pay("ann", 5)
             assert done.value.result == {"paid": 5}
             with pytest.raises(Waiting) as asked:
-                await pay("bob", 5)
-            blocked = asyncio.ensure_future(guard.options(pay, waiting="block")("bob", 5))
+                await guard.options(pay, call_id="c1")("bob", 5)
+            # by its id it is that call, also where the answer comes first; without one it would be a new one then
+            blocked = asyncio.ensure_future(guard.options(pay, waiting="block", call_id="c1")("bob", 5))
             await answer(at, asked.value, approved=False, comment="too much")
             with pytest.raises(Rejected, match="too much"):
                 await blocked

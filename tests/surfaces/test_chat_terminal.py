@@ -173,7 +173,7 @@ async def test_approvals_stand_in_place_with_the_call_and_the_change(detent: Det
                        ("notes.write", {"path": "a.txt", "text": "one\nTWO\n"}))  # fmt: skip
 
     def sit(terminal: LiveTerminal) -> None:
-        terminal.type("I prefer work\ry\r")  # what was typed before the question is no answer to it
+        terminal.type("I prefer work\r/cost\r")  # what was typed before the question is no answer to it
         shown = bare(terminal.until(r"\[l\]ater\?"))
         assert "✓ notes.read" in shown
         assert '"to": "ann@example.com"' in shown
@@ -181,7 +181,7 @@ async def test_approvals_stand_in_place_with_the_call_and_the_change(detent: Det
         assert "hash" not in shown
         assert "→" not in shown
         terminal.type("n\r")
-        terminal.until("Why")
+        assert "/cost" not in terminal.until("Why")
         terminal.type("not now\r")
         shown = bare(terminal.until(r"\+TWO.*\[l\]ater\?"))
         assert "– email.send" in shown
@@ -189,8 +189,8 @@ async def test_approvals_stand_in_place_with_the_call_and_the_change(detent: Det
         assert "+TWO" in shown
         terminal.type("y\r")
         terminal.until("All done")
-        terminal.until("> y.*" + READY)
-        terminal.type("\x15/verbose\r")
+        terminal.until("> /cost.*tokens.*" + READY)  # sent while the answer came: it comes next
+        terminal.type("/verbose\r")
         terminal.until(READY)
         terminal.type("I prefer more\r")
         shown = bare(terminal.until("Read"))
@@ -233,6 +233,9 @@ async def test_commands_are_for_the_program_and_unknown_ones_are_refused(detent:
         tell("/plan", "no longer planning")
         tell("/compact", "summarised: ")
         tell("/search harbour", "user: I prefer @note.txt")
+        tell("/undo", "taken back: the summary")
+        tell("/resume", "go on with another conversation")
+        tell("/compact", "summarised: ")
         tell("/export talk.md", "written to talk.md")
         tell("/export talk.md", "is there already")
         tell("I prefer a second", "Second answer")
@@ -249,7 +252,8 @@ async def test_commands_are_for_the_program_and_unknown_ones_are_refused(detent:
         terminal.until(READY)
 
     counted = streaming(chunk({"content": "First answer."}), chunk({}, "stop"), usage(20, 5), DONE)
-    scripts = (counted, said("It is foggy."), said("Second answer."), said("Third answer."))
+    foggy = said("It is foggy.")
+    scripts = (counted, foggy, foggy, said("Second answer."), said("Third answer."))
     model = await at_the_keyboard(detent, serving(*scripts), sit)
     assert spoken(model)[0].startswith("I prefer @note.txt and @bob\n\nFile note.txt:\n```\nthe harbour is foggy")
     last = [str(one["content"]) for one in model.asked[-1].body["messages"]]

@@ -37,6 +37,9 @@ const render = (text, files) => [text, ...files.filter((one) => one.text !== und
   return `File ${name}:\n${fence}\n${inside}\n${fence}`;
 })].join("\n\n");
 
+/** Files of the server's folder that the words name: `@file`, `@"a file"`. Only what was typed is looked at, not what is attached. */
+const named = (text) => [...text.matchAll(/(?<!\S)@(?:"([^"]+)"|([^\s"]+))/g)].map((found) => found[1] ?? found[2]).slice(0, 20);
+
 /** What was typed before, the latest first. */
 function recall() {
   try { return JSON.parse(localStorage.getItem(TYPED) || "[]"); } catch { return []; }
@@ -95,7 +98,7 @@ export function Composer({ session, lines = [], sent }) {
         return;
       }
       const images = files.filter((one) => one.image).map((one) => one.image);
-      const more = { ...(session ? { session_id: session } : {}), ...(images.length ? { images } : {}), ...(how.undo ? { undo: how.undo } : {}), ...(how.plan ? { plan: true } : {}), ...(how.model ? { model: how.model } : {}) };
+      const more = { ...(session ? { session_id: session } : {}), ...(images.length ? { images } : {}), ...(named(text).length ? { files: named(text) } : {}), ...(how.undo ? { undo: how.undo } : {}), ...(how.plan ? { plan: true } : {}), ...(how.model ? { model: how.model } : {}) };
       const { session_id: id } = await firstOf("/chat", { message: render(text, files), ...more });
       setText("");
       setFiles([]);

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from detent.agents.assistant.attachment import attach, attach_named
 from detent.agents.assistant.commands.answer_text import AnswerText
-from detent.agents.assistant.commands.attachment import attach, attach_named
 from detent.agents.assistant.commands.file_change import render_change
 from detent.agents.assistant.commands.markdown_stream import MarkdownStream
 from detent.effects.llm import read_answer

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.effects.llm.scripted import calling, serving
+from tests.effects.llm.scripted import calling, said, serving
 from tests.surfaces.server.stage import stage
 
 TOOLS = """
@@ -60,3 +60,32 @@ async def test_tools_are_listed_and_a_change_is_shown_of_own_files_only(
     assert found["a.txt"][-3:] == [" one", "-two", "+TWO"]
     assert found["new.txt"][-2:] == ["+one", "+TWO"]
     assert found[".env"] == found["../outside.txt"] == []
+
+
+async def test_files_that_a_message_names_go_with_it_if_they_may_be_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "project"
+    (folder / "notes").mkdir(parents=True)
+    (folder / "notes" / "a.txt").write_text("the harbour is foggy")
+    (folder / "notes" / ".hidden").write_text("")
+    (folder / "dot.gif").write_bytes(b"GIF89a" + bytes(20))
+    (folder / ".env").write_text("KEY=secret\n")
+    (folder / "way-out").symlink_to(tmp_path)
+    (folder / "binary.bin").write_bytes(b"\xff\xfe\x00\x80")
+    (tmp_path / "outside.txt").write_text("secret\n")
+    monkeypatch.chdir(folder)
+    names = ["notes/a.txt", "notes", "dot.gif,", ".env", "../outside.txt", "way-out/outside.txt", "bob", str(tmp_path)]
+    async with serving(said("Seen.")) as model:
+        monkeypatch.setenv("DETENT_MODEL", "openai:test")
+        monkeypatch.setenv("DETENT_BASE_URL", model.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        async with stage(folder) as at:
+            await at.client.post("/chat", json={"message": "I prefer @notes/a.txt", "files": names})
+            refused = await at.post("/chat", {"message": "I prefer", "files": ["binary.bin"]}, 409)
+            assert refused["error"]["message"] == "@binary.bin: this is neither text nor an image that models take"
+    (words, picture) = model.asked[0].body["messages"][-1]["content"]
+    assert words["text"] == (
+        "I prefer @notes/a.txt\n\nFile notes/a.txt:\n```\nthe harbour is foggy\n```\n\nFolder notes:\na.txt"
+    )
+    assert picture["type"] == "image_url"

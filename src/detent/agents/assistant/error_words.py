@@ -28,6 +28,7 @@ CHINESE: dict[str, str] = {
     "@{}: this is neither text nor an image that models take": "@{0}：这既不是文本，也不是模型能接受的图片",
     "`{}` is not one conversation; /sessions lists them": "`{0}` 不是某一个会话；/sessions 会列出它们",
     "`{}` is not the number of a memory; /memory lists them": "`{0}` 不是记忆的编号；/memory 会列出它们",
+    "at most {} images can go with one message": "一条消息最多附带 {0} 张图片",
     "at most {} characters can be piped in": "管道输入最多 {0} 个字符",
     "the model gave no summary": "模型没有给出摘要",
     "{} is there already; name another file": "{0} 已经存在；请换一个文件名",

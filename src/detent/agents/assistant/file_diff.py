@@ -61,15 +61,21 @@ def read_text(path: Path) -> str | None:
     return text if len(text) <= FILE_MAX else None
 
 
-def read_inside(folder: Path, hidden: Path, path: Path) -> str | None:
-    """The same for somebody elsewhere: only what is in the folder and neither in `hidden` nor a file with a dot.
-
-    Which file it is, a model has said; whoever is asked must not be shown what the server alone may read.
-    """
+def find_inside(folder: Path, hidden: Path, path: Path) -> Path | None:
+    """Where a file is that somebody elsewhere names: in the folder, not in `hidden`, and below no name with a dot."""
     try:
         found = (folder / path).resolve()
     except (OSError, ValueError, RuntimeError):
         return None
     is_inside = found.is_relative_to(folder.resolve()) and not found.is_relative_to(hidden.resolve())
     parts = found.relative_to(folder.resolve()).parts if is_inside else (".",)
-    return None if any(part.startswith(".") for part in parts) else read_text(found)
+    return None if any(part.startswith(".") for part in parts) else found
+
+
+def read_inside(folder: Path, hidden: Path, path: Path) -> str | None:
+    """What such a file holds.
+
+    Which file it is, a model has said; whoever is asked must not be shown what the server alone may read.
+    """
+    found = find_inside(folder, hidden, path)
+    return None if found is None else read_text(found)

@@ -77,6 +77,7 @@ CHINESE: dict[str, str] = {
         "  Esc 停止回答。Ctrl-R 搜索以前输入的内容。Tab 补全。"
     ),
     "taken back: {message}": "已撤回：{message}",
+    "taken back: the summary; the conversation is as it was before": "已撤回：摘要；对话恢复原样",
     "written to {path}": "已写入 {path}",
     "{count} messages": "{count} 条消息",
     "nothing was said here yet": "这里还没有说过什么",

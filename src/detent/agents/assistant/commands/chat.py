@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from detent.agents.assistant import check_session, new_session
-from detent.agents.assistant.commands.attachment import attach, attach_named
+from detent.agents.assistant.attachment import attach, attach_named
 from detent.agents.assistant.commands.conversation_text import list_sessions
 from detent.agents.assistant.commands.deed_line import render_deed
-from detent.agents.assistant.commands.keys import Keyboard, Left, PlainKeyboard, open_keyboard
+from detent.agents.assistant.commands.keys import Keyboard, Left, open_keyboard
 from detent.agents.assistant.commands.screen import Screen
 from detent.agents.assistant.commands.slash import SlashCommands, describe_commands
 from detent.agents.assistant.commands.talk import Talk
@@ -165,7 +165,7 @@ class Chat:
                 code = await self.turn(message) if message.strip() else code
             return code
         self._keyboard = open_keyboard(self.caller.home, self.screen.is_live, self.render_status, describe_commands())
-        self.screen.hint = "" if isinstance(self._keyboard, PlainKeyboard) else _(" · Esc stops it")
+        self.screen.render_hint = self._keyboard.render_hint
         self.greet()
         self._count_all()
         try:

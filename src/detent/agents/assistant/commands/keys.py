@@ -8,6 +8,7 @@ with the keys of readline.
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from detent.kit.language import _
 from detent.kit.terminal.keyboard import line
-from detent.kit.text import visible
+from detent.kit.text import brief, visible
 
 if TYPE_CHECKING:
     from prompt_toolkit.document import Document
@@ -46,6 +47,9 @@ class Keyboard(Protocol):
     def listen(self, stop: Callable[[], None]) -> AbstractContextManager[None]:
         """Hear Esc and Ctrl-C while the block is at work."""
 
+    def render_hint(self) -> str:
+        """What can be pressed while an answer comes, or what was typed since."""
+
 
 class PlainKeyboard:
     """Lines, with the keys of readline."""
@@ -65,6 +69,10 @@ class PlainKeyboard:
     def listen(self, stop: Callable[[], None]) -> AbstractContextManager[None]:  # noqa: ARG002
         """Nothing: Ctrl-C is a signal here."""
         return nullcontext()
+
+    def render_hint(self) -> str:
+        """Nothing: there is no line for it."""
+        return ""
 
 
 def open_keyboard(home: Path, is_live: bool, status: Callable[[], str], words: dict[str, str]) -> Keyboard:
@@ -88,6 +96,7 @@ class LiveKeyboard:
         from prompt_toolkit.input import create_input
 
         self.typed = ""  # while an answer came: the beginning of the next message
+        self._queued: list[str] = []  # whole messages that were sent meanwhile: they come next
         self._is_leaving, self._status = False, status
         self._source = create_input()
         self._stop: Callable[[], None] | None = None  # of the answer that comes
@@ -96,7 +105,7 @@ class LiveKeyboard:
             history=_open_history(home), multiline=True, key_bindings=self._bindings(), complete_while_typing=True,
             completer=ThreadedCompleter(_make_completer(words)), auto_suggest=AutoSuggestFromHistory(),
             bottom_toolbar=self._render_status, prompt_continuation=lambda width, _number, _is_soft: "… ".rjust(width),
-            reserve_space_for_menu=4,
+            reserve_space_for_menu=4, enable_suspend=True,
         )  # fmt: skip
         self._asking: PromptSession[str] = PromptSession()
         self._session.default_buffer.on_text_changed += self._stay
@@ -149,13 +158,28 @@ class LiveKeyboard:
     async def read_message(self) -> str | None:
         """A message of one or many lines; the first Ctrl-C clears what was typed, the second leaves."""
         self._hear_pending()
-        typed, self.typed, self._is_unwanted = self.typed, "", False
+        self._is_unwanted = False
+        if self._queued:
+            return self._say_queued()
+        typed, self.typed = self.typed, ""
         try:
             text = str(await self._session.prompt_async("> ", default=typed, handle_sigint=False))
         except EOFError:
             return None
         self._is_leaving = False
         return text
+
+    def _say_queued(self) -> str:
+        text = self._queued.pop(0)
+        self._session.history.append_string(text)
+        sys.stdout.write("> " + visible(text, keep="\n").replace("\n", "\n… ") + "\n")
+        sys.stdout.flush()
+        return text
+
+    def render_hint(self) -> str:
+        """What was sent and typed while an answer came."""
+        pending = " ⏎ ".join([*self._queued, self.typed])
+        return f" · > {brief(pending, 60)}" if pending else _(" · Esc stops it")
 
     async def read_line(self, prompt: str, default: str = "") -> str | None:
         """An answer; Ctrl-C and Ctrl-D leave the question open.
@@ -193,7 +217,7 @@ class LiveKeyboard:
 
     @contextmanager
     def listen(self, stop: Callable[[], None]) -> Iterator[None]:
-        """Esc or Ctrl-C stop the answer; what else is typed begins the next message."""
+        """Esc or Ctrl-C stop the answer; what else is typed is the next message, which Enter sends when it is time."""
         self._hear_pending()
         self._stop = stop
         if self._is_unwanted:
@@ -218,9 +242,14 @@ class LiveKeyboard:
                 self.typed += key.data
             elif key.key in (Keys.Backspace, Keys.ControlH):
                 self.typed = self.typed[:-1]
+            elif key.key is Keys.ControlM and self.typed.strip():
+                self._queued.append(self.typed)
+                self.typed = ""
 
     def _cut_short(self) -> None:
         self._is_unwanted = True
+        self.typed = "\n".join([*self._queued, self.typed])  # whoever stops an answer wants to think again
+        self._queued.clear()
         if self._stop is not None:
             self._stop()
 

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from detent.agents.assistant.commands.answer_text import AnswerText
@@ -38,7 +38,7 @@ class Screen:
         self._wheel = itertools.cycle(WHEEL)
         self._has_line = False
         self._since = time.monotonic()
-        self.hint = ""
+        self.render_hint: Callable[[], str] = str
         self.running: dict[str, str] = {}  # what is at work, by contract
         self._answer = AnswerText()
         self._drawn: MarkdownStream | None = None
@@ -141,7 +141,7 @@ class Screen:
             return
         passed = duration(float(int(time.monotonic() - self._since)))
         what = ", ".join(list(self.running.values())[:3]) or _("thinking")
-        text = f"{next(self._wheel)} {what} · {passed}{self.hint}"
+        text = f"{next(self._wheel)} {what} · {passed}{self.render_hint()}"
         room = shutil.get_terminal_size().columns - 1
         while wide(text) > room:
             text = text[:-1]

@@ -108,6 +108,10 @@ class SlashCommands:
             self._screen.say(_("nothing was said here yet"))
 
     async def _resume(self, rest: str) -> None:
+        if not rest:
+            await self._sessions("")
+            self._screen.note(describe_commands()["/resume"])
+            return
         known = [one.name for one in list_sessions(self._chat.caller)]
         found = [name for name in known if name == rest] or [name for name in known if rest and name.startswith(rest)]
         if len(found) != 1:
@@ -123,7 +127,10 @@ class SlashCommands:
             self._screen.note(_("there is nothing to take back"))
             return
         message, deeds = turn
-        self._screen.say(_("taken back: {message}", message=brief(message, 80)))
+        if message:
+            self._screen.say(_("taken back: {message}", message=brief(message, 80)))
+        else:
+            self._screen.say(_("taken back: the summary; the conversation is as it was before"))
         for deed in deeds:
             self._screen.note(_("it stays done, and the model knows: {deed}", deed=brief(deed, 200)), "yellow")
 

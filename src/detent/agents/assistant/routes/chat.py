@@ -2,6 +2,7 @@
 
 import os
 import time
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
@@ -9,6 +10,7 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from detent.agents.assistant import Execution, Ledger, check_session, from_client, new_session
+from detent.agents.assistant.attachment import attach_inside
 from detent.agents.assistant.conversation import (
     begin,
     check_model,
@@ -41,6 +43,7 @@ from detent.kit.http.sse import Stream
 from detent.kit.http.trouble import BadRequest
 
 TOOLS_FILE = "DETENT_TOOLS"  # a Python file whose effects are offered to the model
+IMAGES_MAX = 8  # with one message
 Session = Annotated[str, Meta(max_length=60)]
 
 
@@ -50,7 +53,8 @@ class ChatRequest(Asked, frozen=True):
     message: Annotated[str, Meta(min_length=1, max_length=200_000)]
     session_id: Session = ""
     history: list[dict[str, Any]] | None = None
-    images: Annotated[list[str], Meta(max_length=8)] | None = None  # in base64 or as data URLs
+    images: Annotated[list[str], Meta(max_length=IMAGES_MAX)] | None = None  # in base64 or as data URLs
+    files: Annotated[list[Annotated[str, Meta(min_length=1, max_length=1000)]], Meta(max_length=20)] | None = None
     undo: Annotated[int, Meta(ge=0, le=100)] = 0  # so many turns at the end are taken back first
     plan: bool = False  # only tools that change nothing, and a plan for an answer
     model: Annotated[str, Meta(max_length=200)] = ""  # for this turn
@@ -118,7 +122,11 @@ class HumanQuery(Asked, frozen=True):
 async def chat(room: ServerContext, call: HttpCall) -> Response:
     """One turn."""
     given: ChatRequest = call.body
-    return await _turn(room, call, given, images=[_image(one) for one in given.images or ()])
+    attached = await room.ask(attach_inside, given.message, given.files or (), Path.cwd(), room.home)
+    images = [*map(_image, given.images or ()), *attached.images]
+    if len(images) > IMAGES_MAX:
+        raise BadRequest(f"at most {IMAGES_MAX} images can go with one message")
+    return await _turn(room, call, msgspec.structs.replace(given, message=attached.message), images=images)
 
 
 async def image(room: ServerContext, call: HttpCall) -> Response:

@@ -1,7 +1,7 @@
 """`@file` in a message: what the file holds goes with the message, an image as an image.
 
-Only what somebody types at a terminal names files like this: a program that hands over other people's words must not
-send along whatever they name. It has `--attach`.
+Only what somebody types names files like this: a program that hands over other people's words must not send along
+whatever they name. It has `--attach`. On the page the files are those of the server's folder that may be shown.
 """
 
 import base64
@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from detent.agents.assistant.file_diff import find_inside
 from detent.agents.assistant.image import IMAGE_MAX, image_kind
 from detent.errors import Refused
 
@@ -42,6 +43,18 @@ def attach_named(message: str, names: Sequence[str]) -> Attached:
     return attach_files(message, {name: path for name, path in found.items() if path is not None})
 
 
+def attach_inside(message: str, names: Sequence[str], folder: Path, hidden: Path) -> Attached:
+    """The message with those of these files that somebody elsewhere may see; another name stays a word."""
+    found = dict[str, Path]()
+    for name in names:
+        for called in (name, name.rstrip(".,;:!?)")):
+            path = find_inside(folder, hidden, Path(called))
+            if path is not None and (path.is_file() or path.is_dir()):
+                found.setdefault(called, path)
+                break
+    return attach_files(message, found)
+
+
 def attach_files(message: str, files: Mapping[str, Path]) -> Attached:
     """The message with the content of these files."""
     texts, images, names = list[str](), list[dict[str, str]](), list[str]()
@@ -52,7 +65,7 @@ def attach_files(message: str, files: Mapping[str, Path]) -> Attached:
         if path.is_dir():
             texts.append(_list_folder(path, name))
             continue
-        image = _read_image(path)
+        image = _read_image(path, name)
         if image is not None:
             images.append(image)
         else:
@@ -68,15 +81,15 @@ def _find(folder: Path, name: str) -> Path | None:
         return None
 
 
-def _read_image(path: Path) -> dict[str, str] | None:
+def _read_image(path: Path, name: str) -> dict[str, str] | None:
     try:
         with path.open("rb") as file:
             raw = file.read(IMAGE_MAX + 1)
     except OSError as error:
-        raise Refused(f"@{path}: {error.strerror or error}") from None
+        raise Refused(f"@{name}: {error.strerror or error}") from None
     kind = image_kind(raw[:IMAGE_MAX])
     if kind and len(raw) > IMAGE_MAX:
-        raise Refused(f"@{path}: an image may have at most {IMAGE_MAX:,} bytes")
+        raise Refused(f"@{name}: an image may have at most {IMAGE_MAX:,} bytes")
     return {"media_type": kind, "data": base64.b64encode(raw).decode()} if kind else None
 
 
@@ -85,9 +98,9 @@ def _read_text(path: Path, name: str) -> str:
         with path.open(encoding="utf-8") as file:
             text = file.read(FILE_MAX + 1)
     except UnicodeDecodeError:
-        raise Refused(f"@{path}: this is neither text nor an image that models take") from None
+        raise Refused(f"@{name}: this is neither text nor an image that models take") from None
     except OSError as error:
-        raise Refused(f"@{path}: {error.strerror or error}") from None
+        raise Refused(f"@{name}: {error.strerror or error}") from None
     cut = f"\n… (cut after {FILE_MAX:,} characters)" if len(text) > FILE_MAX else ""
     fence = "```" if "```" not in text else "~~~~~~"
     return f"File {name}:\n{fence}\n{text[:FILE_MAX]}{cut}\n{fence}"
@@ -95,8 +108,9 @@ def _read_text(path: Path, name: str) -> str:
 
 def _list_folder(path: Path, name: str) -> str:
     try:
-        found = sorted(f"{one.name}/" if one.is_dir() else one.name for one in path.iterdir())
+        found = sorted(f"{one.name}/" if one.is_dir() else one.name for one in path.iterdir()
+                       if not one.name.startswith("."))  # fmt: skip
     except OSError as error:
-        raise Refused(f"@{path}: {error.strerror or error}") from None
+        raise Refused(f"@{name}: {error.strerror or error}") from None
     more = [f"… ({len(found) - ENTRIES_MAX} more)"] if len(found) > ENTRIES_MAX else []
     return "\n".join([f"Folder {name}:", *found[:ENTRIES_MAX], *more])
