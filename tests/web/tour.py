@@ -133,6 +133,7 @@ async def fill(folder: Path, questions: int, runs: int, events: int) -> None:
         for _ in range(events - turning.seq):
             await host.signal("wheel", "TURN")
         await host.start(machines["long.yaml"], {"word": "unbroken" * 40}, run_id="long", by="mira")
+        await host.start(machines["long.yaml"], {"word": "unbroken" * 40}, run_id="asked", by="mira")
         items = [f"box {n}" for n in range(200)]
         await host.start(machines["packing.yaml"], {"items": items}, run_id="packing", by="mira")
         for at in range(0, questions, AT_ONCE):
@@ -240,7 +241,7 @@ class Tour:
             "inbox": "#/inbox", "groups": "#/inbox?group=machine", "runs": "#/runs",
             "found": "#/runs?where=amount%20%3E%20470",
             "wheel": "#/runs/wheel", "timeline": "#/runs/wheel?tab=timeline&at=50000", "packing": "#/runs/packing",
-            "long": "#/runs/long", "asked": "#/inbox/long", "nothing": "#/inbox?text=nowhere",
+            "long": "#/runs/long", "asked": "#/inbox/asked", "nothing": "#/inbox?text=nowhere",
             "contracts": "#/runs/packing?tab=contracts", "waterfall": "#/runs/packing?tab=waterfall", "chat": "#/chat",
             "definitions": "#/definitions", "large": "#/definitions/large.yaml", "figures": "#/figures",
         }  # fmt: skip
@@ -249,7 +250,7 @@ class Tour:
             for view, place in places.items():
                 page.evaluate("(place) => { location.hash = place; }", place)
                 page.wait_for_function("() => document.querySelector('main .card, main .queue, main table')")
-                page.wait_for_function("() => !document.querySelector('main .skeleton')", timeout=PATIENCE_S * 1000)
+                page.wait_for_function("() => !document.querySelector('main .skeleton, main .stale')", timeout=PATIENCE_S * 1000)
                 page.wait_for_timeout(300)  # thumbs and fonts; a picture, no test
                 page.screenshot(path=OUT / f"{view}-{name}.png")
                 width = options["viewport"]["width"]

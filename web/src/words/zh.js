@@ -263,6 +263,8 @@ export const CHINESE = {
   "where, such as customer == 'Nordwind'": "条件，例如 customer == 'Nordwind'",
   "{count} bytes": "{count} 字节",
   "{count} found": "找到 {count} 项",
+  "{count} runs, newest first": "{count} 个运行，最新的在前",
+  "Searching…": "正在搜索…",
   "Search text": "搜索文本",
   "Search the questions": "搜索问题",
   "Search the timeline": "搜索时间线",
