@@ -691,6 +691,7 @@ export const CHINESE = {
   "{name}, lowest first": "{name}，由低到高",
   "The policy lets this call through:": "策略允许此调用：",
   "The policy wants somebody to be asked; your yes lets the call through:": "策略要求询问；你同意后此调用即可执行：",
+  "A yes calls nothing by itself. The policy decides about each call that follows when it is made.": "同意本身不会执行任何调用；其后的每个调用在执行时由策略决定。",
   "The policy goes by what the call touches, and decides once more when it is made.": "策略依据调用涉及的内容，在执行时再次决定。",
   "What runs did over time, and where it took long": "运行随时间的情况，以及哪里耗时",
   "all workflows": "所有工作流",
