@@ -921,6 +921,19 @@ def test_a_mistake_is_told_in_a_line_and_never_a_traceback(detent: Detent) -> No
     assert not wrong
 
 
+def test_a_wrong_command_line_is_told_in_the_readers_language(detent: Detent) -> None:
+    told = {
+        "list --limit abc": "应为 1 到 100000 的整数",
+        "list --limit": "`--limit` 需要一个值",
+        "list --json=1": "`--json` 不带值",
+        "show a b c": "给出的比它接受的多：b c",
+        "list --status odd": "可用的值：pending, running",
+        "run flows.py:QUICK --input @nowhere": "无法读取 nowhere",
+    }
+    for line, words in told.items():
+        assert words in detent(*line.split(), code=2, DETENT_LANG="zh").err, line
+
+
 def test_a_fault_of_our_own_says_how_to_see_more(detent: Detent) -> None:
     detent("run", "flows.py:QUICK")
     code = (

@@ -11,6 +11,7 @@ from pathlib import Path
 from playwright.sync_api import Page, Request, expect
 
 from tests.effort import examples
+from tests.surfaces.server.workflows import SIGN, write_loop
 from tests.web.conftest import Look
 from tests.web.kit import Stage, gone, shown, told, until
 
@@ -198,6 +199,10 @@ def test_the_card_says_what_the_policy_will_say_before_anybody_presses(look: Loo
         card = shown(page.get_by_role("article", name="Publish 6.1.0 to everybody?"))
         expect(card).to_contain_text("The policy denies this call: careful")
         expect(card).to_contain_text("A yes would not make it go through.")
+        (tmp_path / "packing.yaml").write_text(write_loop(SIGN))
+        page = looker.go(f"#/inbox/{stage.start('packing.yaml', {'items': ['cups']})}")
+        card = shown(page.get_by_role("article", name="Pack cups?"))
+        expect(card).to_contain_text("The policy decides about each call that follows")
         page.goto("about:blank")
     finally:
         stage.close()

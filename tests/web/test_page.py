@@ -52,6 +52,8 @@ def test_the_list_is_live_and_its_filter_is_in_the_address(stage: Stage, look: L
 def test_the_list_tells_age_state_question_and_cost(stage: Stage, look: Look) -> None:
     run_id = stage.start("flows.py:RELEASE", {"version": "5.5.0", "notes": "what it costs"})
     page = look().go("#/runs?machine=release")
+    count = len(stage.ask("/api/runs?machine=release&limit=500")["runs"])
+    expect(page.locator(".lede")).to_have_text(f"{count} found")
     row = page.get_by_role("row").filter(has_text=run_id)
     for text in ("waiting", "publish", "Publish 5.5.0 to everybody?", "started"):
         expect(row).to_contain_text(text)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
+from tests.surfaces.server.workflows import SIGN, write_large, write_loop
 from tests.web.conftest import Look
 from tests.web.kit import Stage, shown, until
 
@@ -53,25 +54,8 @@ def test_the_time_of_a_run_is_seen(stage: Stage, look: Look) -> None:
     expect(page.get_by_role("cell", name="sign").first).to_be_visible()
 
 
-def large(groups: int, each: int) -> str:
-    """A workflow of many states, in groups that their names tell."""
-    names = [f"part{group}_step{number}" for group in range(groups) for number in range(each)]
-    states = [f"  {name}: {{type: {'initial' if at == 0 else 'normal'}}}" for at, name in enumerate(names)]
-    rows = [f"  - {{from: {one}, to: {other}}}" for one, other in zip(names, [*names[1:], "done"], strict=True)]
-    wait = f"  - {{from: {names[-1]}, to: {names[0]}, on: AGAIN}}"
-    head = [
-        "name: large",
-        "description: Two hundred states",
-        "states:",
-        *states,
-        "  done: {type: final}",
-        "transitions:",
-    ]
-    return "\n".join([*head, *rows, wait, ""])
-
-
 def test_two_hundred_states_are_found_in_their_groups(stage: Stage, look: Look) -> None:
-    (stage.folder / "large.yaml").write_text(large(20, 10))
+    (stage.folder / "large.yaml").write_text(write_large([f"part{n}_step" for n in range(20)], 10, [(199, 0)]))
     page = look().go("#/definitions/large.yaml")
     boxes = page.locator("svg.machine .node")
     expect(boxes).to_have_count(21)  # twenty groups and the end
@@ -87,24 +71,8 @@ def test_two_hundred_states_are_found_in_their_groups(stage: Stage, look: Look) 
     expect(boxes).to_have_count(201)
 
 
-LOOP = """\
-name: packing
-input: {items: array}
-states:
-  pack:
-    type: initial
-    actions:
-      - id: boxes
-        for_each: "{{ context.items }}"
-        concurrency: 2
-        actions: [{id: sign, tool: ask, approval: {question: "Pack {{ branch.item }}?"}}]
-  done: {type: final}
-transitions: [{from: pack, to: done}]
-"""
-
-
 def test_a_loop_has_a_lane_for_each_item(stage: Stage, look: Look) -> None:
-    (stage.folder / "packing.yaml").write_text(LOOP)
+    (stage.folder / "packing.yaml").write_text(write_loop(SIGN, concurrency=2))
     run_id = stage.start("packing.yaml", {"items": ["cups", "plates", "forks"]})
     page = look().go(f"#/runs/{run_id}")
     lanes = page.locator(".lane-rows .lane")

@@ -23,6 +23,7 @@ from detent.effects import builtin
 from detent.host.embedded import EmbeddedHost
 from tests.effort import PATIENCE_S
 from tests.surfaces.server.people import token_of, write_people
+from tests.surfaces.server.workflows import SIGN, write_large, write_loop
 from tests.web.kit import CHROMIUM, ROOT, Looker, Stage, missing, shown
 
 OUT = ROOT / "build" / "tour"
@@ -75,20 +76,6 @@ transitions:
   - {from: north, to: stopped, on: STOP}
 limits: {max_transitions: 1000000}
 """
-LOOP = """\
-name: packing
-description: Pack every box
-input: {items: array}
-states:
-  pack:
-    type: initial
-    actions:
-      - id: boxes
-        for_each: "{{ context.items }}"
-        actions: [{id: sign, tool: ask, approval: {question: "Pack box {{ branch.item }}?"}}]
-  done: {type: final}
-transitions: [{from: pack, to: done}]
-"""
 LONG = f"""\
 name: {"verylongmachinename" * 5}
 input: {{word: string}}
@@ -104,25 +91,13 @@ transitions: [{{from: {"averylongstatename" * 5}, to: done}}]
 """
 PARTS = ("fetch", "clean", "join", "train", "check", "ship", "tell", "bill", "audit", "close")
 
-
-def write_large() -> str:
-    """A workflow of two hundred states."""
-    names = [f"{part}_{number}" for part in PARTS for number in range(20)]
-    states = [f"  {name}: {{type: {'initial' if at == 0 else 'normal'}}}" for at, name in enumerate(names)]
-    rows = [f"  - {{from: {one}, to: {other}}}" for one, other in zip(names, [*names[1:], "done"], strict=True)]
-    rows += [f"  - {{from: {names[at]}, to: {names[at - 15]}, on: BACK}}" for at in range(20, 200, 23)]
-    head = [
-        "name: large",
-        "description: Two hundred states",
-        "states:",
-        *states,
-        "  done: {type: final}",
-        "transitions:",
-    ]
-    return "\n".join([*head, *rows, ""])
-
-
-FILES = {"refund.yaml": REFUND, "count.yaml": COUNT, "wheel.yaml": WHEEL, "packing.yaml": LOOP, "long.yaml": LONG}
+FILES = {
+    "refund.yaml": REFUND,
+    "count.yaml": COUNT,
+    "wheel.yaml": WHEEL,
+    "packing.yaml": write_loop(SIGN),
+    "long.yaml": LONG,
+}
 
 
 async def fill(folder: Path, questions: int, runs: int, events: int) -> None:
@@ -133,7 +108,8 @@ async def fill(folder: Path, questions: int, runs: int, events: int) -> None:
         for _ in range(events - turning.seq):
             await host.signal("wheel", "TURN")
         await host.start(machines["long.yaml"], {"word": "unbroken" * 40}, run_id="long", by="mira")
-        items = [f"box {n}" for n in range(200)]
+        await host.start(machines["long.yaml"], {"word": "unbroken" * 40}, run_id="asked", by="mira")
+        items = [f"crate {n}" for n in range(200)]
         await host.start(machines["packing.yaml"], {"items": items}, run_id="packing", by="mira")
         for at in range(0, questions, AT_ONCE):
             given = [
@@ -240,7 +216,7 @@ class Tour:
             "inbox": "#/inbox", "groups": "#/inbox?group=machine", "runs": "#/runs",
             "found": "#/runs?where=amount%20%3E%20470",
             "wheel": "#/runs/wheel", "timeline": "#/runs/wheel?tab=timeline&at=50000", "packing": "#/runs/packing",
-            "long": "#/runs/long", "asked": "#/inbox/long", "nothing": "#/inbox?text=nowhere",
+            "long": "#/runs/long", "asked": "#/inbox/asked", "nothing": "#/inbox?text=nowhere",
             "contracts": "#/runs/packing?tab=contracts", "waterfall": "#/runs/packing?tab=waterfall", "chat": "#/chat",
             "definitions": "#/definitions", "large": "#/definitions/large.yaml", "figures": "#/figures",
         }  # fmt: skip
@@ -249,7 +225,9 @@ class Tour:
             for view, place in places.items():
                 page.evaluate("(place) => { location.hash = place; }", place)
                 page.wait_for_function("() => document.querySelector('main .card, main .queue, main table')")
-                page.wait_for_function("() => !document.querySelector('main .skeleton')", timeout=PATIENCE_S * 1000)
+                page.wait_for_function(
+                    "() => !document.querySelector('main .skeleton, main .stale')", timeout=PATIENCE_S * 1000
+                )
                 page.wait_for_timeout(300)  # thumbs and fonts; a picture, no test
                 page.screenshot(path=OUT / f"{view}-{name}.png")
                 width = options["viewport"]["width"]
@@ -293,7 +271,8 @@ def main() -> int:
         asyncio.run(fill(folder, given.questions, given.runs, given.events))
         print(f"a home of {given.questions:,} questions, {given.runs:,} runs and one of {given.events:,} events: "
               f"{time.perf_counter() - begun:.0f} s", flush=True)  # fmt: skip
-        (folder / "large.yaml").write_text(write_large())
+        back = [(at, at - 15) for at in range(20, 200, 23)]
+        (folder / "large.yaml").write_text(write_large([f"{part}_" for part in PARTS], 20, back))
         (folder / "detent.serve.yaml").write_text("login: {os_user: false}\n")
         write_people(folder / ".detent")
         stage = Stage(folder, token=token_of("opal"))

@@ -48,6 +48,18 @@ export function moment(at) {
   return new Date(at * 1000).toLocaleString(locale(), options);
 }
 
+/** Where there is little room: without what is the same today. */
+export function shortMoment(at) {
+  const [date, today] = [new Date(at * 1000), new Date()];
+  if (date.toDateString() === today.toDateString()) return clock(at).slice(0, 8);
+  /** @type {Intl.DateTimeFormatOptions} */
+  const options = { year: date.getFullYear() === today.getFullYear() ? undefined : "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" };
+  return date.toLocaleString(locale(), options);
+}
+
+/** A large number where there is little room: 10.1k, or 1万. */
+export const compact = (count) => (count < 10_000 ? String(count) : count.toLocaleString(locale(), { notation: "compact", maximumFractionDigits: 1 }));
+
 export function clock(at) {
   const date = new Date(at * 1000);
   const two = (n) => String(n).padStart(2, "0");

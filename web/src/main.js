@@ -10,7 +10,7 @@ import { later } from "./later.js";
 import { RunPage } from "./run/page.js";
 import { Runs } from "./runs.js";
 import { Toasts } from "./toast.js";
-import { clock } from "./format.js";
+import { clock, compact } from "./format.js";
 import { Mark } from "./mark.js";
 import { Login, WhoAmI, findMe, isAsked, me } from "./me.js";
 import { cutAt, isCut, isRefused, useToken } from "./wire.js";
@@ -26,7 +26,7 @@ const ICONS = {
 const Icon = ({ name }) => html`<svg viewBox="0 0 16 16" fill="none" stroke="currentColor" stroke-width="1.4" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true"><path d=${ICONS[name]} /></svg>`;
 
 function Rail() {
-  const link = (name, text, count) => html`<a href=${`#/${name}`} aria-current=${page.value === name || (name === "definitions" && ["compare", "edit"].includes(page.value)) || (name === "inbox" && page.value === "many") ? "page" : undefined}><${Icon} name=${name} />${text}${count ? html`<span class="count"><span aria-hidden="true">${count}</span><span class="unseen">${_("{count} waiting", { count })}</span></span>` : null}</a>`;
+  const link = (name, text, count) => html`<a href=${`#/${name}`} aria-current=${page.value === name || (name === "definitions" && ["compare", "edit"].includes(page.value)) || (name === "inbox" && page.value === "many") ? "page" : undefined}><${Icon} name=${name} />${text}${count ? html`<span class="count" title=${count.toLocaleString()}><span aria-hidden="true">${compact(count)}</span><span class="unseen">${_("{count} waiting", { count })}</span></span>` : null}</a>`;
   return html`<div class="rail" role="banner"><a class="brand" href="#/inbox"><${Mark} />detent</a>
     <nav aria-label=${_("Main")}>${link("inbox", _("Inbox"), waiting.value)}${link("runs", _("Runs"))}${link("chat", _("Chat"))}${link("definitions", _("Definitions"))}${link("figures", _("Figures"))}</nav>
     <div class="foot"><${WhoAmI} /><div class=${`live ${isCut.value ? "cut" : ""}`} role="status"><i /><span>${isCut.value ? _("no connection; trying again") : _("live")}</span></div>

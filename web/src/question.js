@@ -206,7 +206,7 @@ function Deciding({ item, takesKeys: isWatching, onDecided }) {
 function PolicySays({ item }) {
   const { policy, rule } = item;
   if (policy?.decision === "deny") return html`<div class="part"><div class="note harm" role="note"><span><b>${_("The policy denies this call:")}</b> <code><${Text} value=${policy.rule} /></code> <${Text} value=${policy.message || ""} /> ${_("A yes would not make it go through.")}</span></div></div>`;
-  const says = { allow: _("The policy lets this call through:"), ask: _("The policy wants somebody to be asked; your yes lets the call through:"), later: _("The policy goes by what the call touches, and decides once more when it is made.") }[policy?.decision];
+  const says = { allow: _("The policy lets this call through:"), ask: _("The policy wants somebody to be asked; your yes lets the call through:"), later: _("The policy goes by what the call touches, and decides once more when it is made."), next: _("A yes calls nothing by itself. The policy decides about each call that follows when it is made.") }[policy?.decision];
   if (!rule && !says) return null;
   return html`<div class="part"><div class="about">${rule && html`<span>${_("Asked by the policy, rule")} <code><${Text} value=${rule} /></code></span>`}
     ${says && !(rule && policy.rule === rule) && html`<span>${says} ${policy.rule && html`<code><${Text} value=${policy.rule} /></code>`}</span>`}</div></div>`;

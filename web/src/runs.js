@@ -37,8 +37,15 @@ async function readPage(filter, before, abort) {
   if (!isSearch(filter)) return call(`/api/runs${wanted(filter, before)}`, undefined, abort);
   const page = await call(`/api/search${sought(filter, before)}`, undefined, abort);
   const after = (before || 0) + page.found.length;
-  return { runs: page.found.map(({ run, attributes }) => ({ ...run, attributes })), next: after < page.total ? after : null, total: page.total };
+  return { runs: page.found.map(({ run, attributes }) => ({ ...run, attributes })), next: after < page.total ? after : null, total: countOf(page) };
 }
+
+/** A search looks at the newest runs only: of more it knows that they are there. */
+const countOf = ({ total, is_cut: isCut }) => `${total.toLocaleString()}${isCut ? "+" : ""}`;
+
+/** How many there are, of which the list knows its first page; asked for beside it, for the index may have to catch up. */
+const countAll = (filter, abort) => call(`/api/search${query({ ...selected(filter), limit: 1 })}`, undefined, abort).then(countOf);
+const RECOUNT_MS = 10_000; // at most so often while runs move
 
 function fits(line, filter) {
   if (filter.status.length && !filter.status.includes(line.status)) return false;
@@ -77,16 +84,20 @@ export function Runs() {
   const trouble = useSignal("");
   const here = useSignal(-1);
   const isActing = useSignal(false);
+  const isStale = useSignal(false); // what is shown was found for the filter before
+  const counting = useRef(0);
   const search = useRef(null);
   useEffect(() => { call("/api/machines").then((names) => { machines.value = names; }).catch(() => {}); }, []);
   useEffect(() => {
     const abort = new AbortController();
+    isStale.value = found.peek() !== null;
     const wait = setTimeout(() => {
       readPage(filter, 0, abort).then((page) => {
-        found.value = page.runs; total.value = page.total ?? null; next.value = page.next; trouble.value = ""; here.value = -1;
-      }).catch((error) => { if (error.name !== "AbortError" && error.type !== "no_answer") trouble.value = error.message; });
+        found.value = page.runs; total.value = page.total ?? (page.next ? null : page.runs.length.toLocaleString()); next.value = page.next; trouble.value = ""; here.value = -1; isStale.value = false;
+        if (total.value === null) countAll(filter, abort).then((count) => { total.value = count; }, () => {});
+      }).catch((error) => { if (error.name !== "AbortError" && error.type !== "no_answer") { trouble.value = error.message; isStale.value = false; } });
     }, found.peek() ? 120 : 0);
-    return () => { clearTimeout(wait); abort.abort(); };
+    return () => { clearTimeout(wait); clearTimeout(counting.current); counting.current = 0; abort.abort(); };
   }, [key, returned.value]);
   useEffect(() => moved.subscribe((lines) => {
     if (!found.peek() || !lines.length) return;
@@ -101,6 +112,8 @@ export function Runs() {
     }
     if (arrived.size) fresh.value = arrived;
     found.value = list;
+    if (!next.peek()) total.value = list.length.toLocaleString();
+    else counting.current ||= setTimeout(() => { counting.current = 0; countAll(filter).then((count) => { total.value = count; }, () => {}); }, RECOUNT_MS);
   }), [key]);
   const older = async () => {
     let page = { runs: [], next: next.value };
@@ -115,7 +128,7 @@ export function Runs() {
   };
   useKeys({ j: () => move(1), k: () => move(-1), "/": () => search.current?.focus() });
   const toggle = (status) => tune({ status: (filter.status.includes(status) ? filter.status.filter((one) => one !== status) : [...filter.status, status]).join(",") });
-  return html`<header><div class="grow"><h1>${_("Runs")}</h1><p class="lede">${total.value === null ? _("Every run of this journal, newest first") : _("{count} found", { count: total.value.toLocaleString() })}</p></div>
+  return html`<header><div class="grow"><h1>${_("Runs")}</h1><p class="lede" role="status">${isStale.value ? _("Searching…") : total.value === null ? _("Every run of this journal, newest first") : isNarrow(filter) ? _("{count} found", { count: total.value }) : _("{count} runs, newest first", { count: total.value })}</p></div>
       ${isNarrow(filter) && found.value?.length > 0 && mayDo("cancel") && html`<button onClick=${() => { isActing.value = true; }}>${_("Act on these…")}</button>`}
       <a class="button" href="#/definitions">${_("Start a run")}</a></header>
     ${isActing.value && html`<${Bulk} selection=${selected(filter)} close=${() => { isActing.value = false; }} />`}
@@ -130,7 +143,7 @@ export function Runs() {
     ${trouble.value && html`<div class="note harm" role="alert">${trouble.value}</div>`}
     ${!found.value ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /><i /></div>`
     : !found.value.length && !next.value ? html`<div class="card empty"><h2>${key === JSON.stringify(read(new URLSearchParams())) ? _("No runs yet") : _("No run fits")}</h2><p>${_("Start one under Definitions, or with: detent run FILE")}</p></div>`
-      : html`<div class="card"><table class="runs"><thead><tr><th scope="col">${_("Status")}</th><th scope="col">${_("Machine")}</th><th scope="col">${_("State")}</th><th scope="col">${_("Question or error")}</th><th scope="col">${_("Changed")}</th><th scope="col" class="number">${_("Cost")}</th></tr></thead>
+      : html`<div class=${`card ${isStale.value ? "stale" : ""}`} aria-busy=${String(isStale.value)}><table class="runs"><thead><tr><th scope="col">${_("Status")}</th><th scope="col">${_("Machine")}</th><th scope="col">${_("State")}</th><th scope="col">${_("Question or error")}</th><th scope="col">${_("Changed")}</th><th scope="col" class="number">${_("Cost")}</th></tr></thead>
         <tbody>${found.value.map((line, at) => html`<${Row} key=${line.run_id} line=${line} isNew=${fresh.value.has(line.run_id)} isHere=${at === here.value} />`)}</tbody></table></div>
       ${next.value && html`<p class="row older"><button onClick=${() => older().catch((error) => { trouble.value = error.message; })}>${_("Show older")}</button></p>`}`}`;
 }

@@ -18,6 +18,7 @@ from detent.surfaces.server.setting import ServerSettings, Traces
 from detent.surfaces.server.waterfall import Bar, BarSpan
 from tests.effort import PATIENCE_S, examples
 from tests.surfaces.server.stage import Stage, stage
+from tests.surfaces.server.workflows import SIGN, write_loop
 
 JOB = """\
 name: job
@@ -310,23 +311,7 @@ async def test_what_a_program_writes_is_heard_while_it_runs(folder: Path) -> Non
         await at.until(run_id, "completed")
 
 
-LOOP = """\
-name: loop
-input: {items: array}
-states:
-  pack:
-    type: initial
-    actions:
-      - id: boxes
-        for_each: "{{ context.items }}"
-        concurrency: 2
-        tolerate: 9
-        actions:
-          - {id: weigh, tool: shell, effect: pure, params: {argv: [test, "{{ branch.item }}", "!=", bad]}}
-          - {id: sign, tool: ask, approval: {question: "Pack {{ branch.item }}?"}}
-  done: {type: final}
-transitions: [{from: pack, to: done}]
-"""
+WEIGH = '{id: weigh, tool: shell, effect: pure, params: {argv: [test, "{{ branch.item }}", "!=", bad]}}'
 
 
 async def until_marked(at: Stage, run_id: str, marks: str) -> Any:
@@ -340,9 +325,9 @@ async def until_marked(at: Stage, run_id: str, marks: str) -> Any:
 
 
 async def test_a_loop_is_seen_item_by_item_now_and_as_it_was(folder: Path) -> None:
-    (folder / "loop.yaml").write_text(LOOP)
+    (folder / "packing.yaml").write_text(write_loop(WEIGH, SIGN, concurrency=2, tolerate=9))
     async with stage(folder) as at:
-        run_id = await at.start("loop", items=["bad", "one", "two", "three", "four"])
+        run_id = await at.start("packing", items=["bad", "one", "two", "three", "four"])
         now = await until_marked(at, run_id, "fwwpp")
         (found,) = now["lanes"]
         assert (found["action"], found["total"], found["begun"], found["failed"]) == ("boxes", 5, 3, 1)

@@ -4,7 +4,7 @@ import { _ } from "../language.js";
 import { Diagram } from "../diagram.js";
 import { moved } from "../feed.js";
 import { useItem } from "../item.js";
-import { age, ahead, iso, moment, money, now, short, span } from "../format.js";
+import { age, ahead, iso, moment, money, now, short, shortMoment, span } from "../format.js";
 import { useKeys } from "../key.js";
 import { later } from "../later.js";
 import { Question } from "../question.js";
@@ -53,7 +53,7 @@ function Travel({ store }) {
   const upto = store.picture.value.upto; // the way of a long run is drawn piece by piece
   const when = past?.run.at;
   return html`<div class="travel"><div class="line"><label for="travel">${_("Event")} <b class="mono">${at}</b> / ${last}</label>
-      <span class="grow" aria-live="polite">${isLoading ? html`<span class="tag loading">${_("loading event {seq}…", { seq: store.sought.value })}</span>` : upto < (past?.seq || store.run.value.seq) ? html`<span class="tag loading">${_("drawing the way: event {upto} of {last}…", { upto: upto.toLocaleString(), last: (past?.seq || last).toLocaleString() })}</span>` : past ? html`<span class="tag here">${_("as it was, {when}", { when: moment(when) })}</span>` : html`<span class="faint">${isOver(store.run.value.status) ? _("the end") : _("now")}</span>`}</span>
+      <span class="grow" aria-live="polite">${isLoading ? html`<span class="tag loading">${_("loading event {seq}…", { seq: store.sought.value })}</span>` : upto < (past?.seq || store.run.value.seq) ? html`<span class="tag loading">${_("drawing the way: event {upto} of {last}…", { upto: upto.toLocaleString(), last: (past?.seq || last).toLocaleString() })}</span>` : past ? html`<span class="tag here" title=${moment(when)}>${_("as it was, {when}", { when: shortMoment(when) })}</span>` : html`<span class="faint">${isOver(store.run.value.status) ? _("the end") : _("now")}</span>`}</span>
       ${past && html`<button class="small" onClick=${() => tune({ at: "" })}>${_("Back to now")}</button>`}</div>
     <input id="travel" type="range" min="1" max=${last} value=${at} disabled=${last < 2} aria-valuetext=${_("after event {seq} of {last}", { seq: at, last })}
       onInput=${(event) => tune({ at: Number(event.target.value) >= last ? "" : event.target.value })} /></div>`;

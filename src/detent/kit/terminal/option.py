@@ -15,6 +15,7 @@ from detent.kit.language import _
 from detent.kit.people import has_people
 from detent.kit.terminal.caller import DRIVING, Caller, user
 from detent.kit.terminal.summary import summaries
+from detent.kit.text import visible
 
 
 def verb(
@@ -111,7 +112,9 @@ def parse_json(text: str, name: str) -> Any:
         try:
             text = sys.stdin.read() if text == "@-" else Path(text[1:]).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError, ValueError) as error:
-            raise click.UsageError(f"{name}: {error}") from None
+            problem = getattr(error, "strerror", None) or str(error)
+            told = _("cannot read {file}: {problem}", file=visible(text[1:]), problem=problem)
+            raise click.UsageError(f"{name}: {told}") from None
     try:
         return json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:

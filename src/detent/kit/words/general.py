@@ -2,6 +2,17 @@
 
 CHINESE: dict[str, str] = {
     "Agents": "智能体",
+    "more was given than it takes: {words}": "给出的比它接受的多：{words}",
+    "it is one of {names}": "可用的值：{names}",
+    "it is a whole number": "应为整数",
+    "it is a number": "应为数字",
+    "it is a whole number from {least} to {most}": "应为 {least} 到 {most} 的整数",
+    "it is a number from {least} to {most}": "应为 {least} 到 {most} 的数字",
+    "it is a whole number, {least} or more": "应为不小于 {least} 的整数",
+    "it is a number, {least} or more": "应为不小于 {least} 的数字",
+    "`{name}` takes no value": "`{name}` 不带值",
+    "`{name}` needs a value": "`{name}` 需要一个值",
+    "cannot read {file}: {problem}": "无法读取 {file}：{problem}",
     "A durable state-machine runtime for AI agents: kill it at any byte, nothing is lost.": (
         "面向 AI 智能体的持久状态机运行时：在任何一个字节处被杀掉，什么都不会丢。"
     ),

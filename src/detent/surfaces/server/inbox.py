@@ -52,9 +52,10 @@ class PolicySays(msgspec.Struct, frozen=True):
     """What the policy in force says to the call now; `deny`: a yes would not make it go through.
 
     `later`: it goes by facts that only the call has (program, paths, host), and decides when the call is made.
+    `next`: the question is no call itself; the calls that follow a yes are decided about one by one, when each is made.
     """
 
-    decision: Decision | Literal["later"]
+    decision: Decision | Literal["later", "next"]
     rule: str
     message: str = ""
 
@@ -206,6 +207,8 @@ def item(now: Standing, contract: Contract, viewer: Viewer, desk: QuestionDesk) 
 
 def _ask_policy(policy: Policy | None, machine: Machine, run: Run, contract: Contract) -> PolicySays | None:
     """What the policy would say to the call; None where it says nothing."""
+    if policy is not None and policy.rules and contract.effect == "ask":
+        return PolicySays("next", "")
     if policy is None or contract.effect in OWN:
         return None
     if policy.has_facts:

@@ -8,7 +8,7 @@ from msgspec import Meta
 from detent.core.attribute import Scalar
 from detent.core.status import Status
 from detent.errors import DefinitionError
-from detent.host.people import RECORD_ID
+from detent.host.housekeeping import HOUSEKEEPING
 from detent.kit.http.asked import Asked, Count
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.trouble import BadRequest
@@ -16,7 +16,6 @@ from detent.kit.run_index import FoundRuns, RunFilter, RunIndex
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.figures import ask_index
 from detent.surfaces.server.server_context import HttpServer
-from detent.surfaces.server.webhook import MACHINE as WEBHOOK
 
 
 class SearchQuery(Asked, frozen=True):
@@ -50,7 +49,7 @@ async def search(room: HttpServer, call: HttpCall) -> FoundPage:
     """Find runs."""
     asked: SearchQuery = call.query
     statuses = tuple(Status(name) for name in asked.status)
-    without = () if asked.machine else (WEBHOOK.name, RECORD_ID)
+    without = () if asked.machine else HOUSEKEEPING
     wanted = RunFilter(asked.text, asked.where, statuses, asked.machine, without, asked.sort, asked.offset, asked.limit)
     found = await ask_index(room, lambda index: _search(index, wanted))
     lines = [FoundLine(view.line(one.summary), one.attributes) for one in found.runs]
