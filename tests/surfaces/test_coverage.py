@@ -31,3 +31,32 @@ def test_what_no_case_goes_through_is_named(tmp_path: Path) -> None:
     (seen,) = detent("test", "flow.test.yaml", "--coverage", "--json").json["coverage"]
     assert seen["states"] == {"a": 2, "b": 1, "z": 2}
     assert [row["count"] for row in seen["transitions"]] == [1, 1, 1]
+
+
+SAGA = """
+name: saga
+finally: [{id: clean, type: log, message: over}]
+states:
+  a:
+    type: initial
+    actions:
+      - {id: book, tool: shell, params: {argv: [true]}, undo: {tool: shell, params: {argv: [false]}}}
+      - {id: pay, tool: shell, params: {argv: [true]}}
+  z: {type: final}
+transitions: [{from: a, to: z}]
+"""
+
+
+def test_taking_back_and_what_comes_last_count_as_entered_when_they_were(tmp_path: Path) -> None:
+    detent = Detent(tmp_path)
+    (tmp_path / "saga.yaml").write_text(SAGA)
+    (tmp_path / "saga.test.yaml").write_text("- {id: fine, workflow: saga.yaml, expect: {status: completed}}\n")
+    said = detent("test", "saga.test.yaml", "--coverage").out
+    assert "3 of 4 states entered" in said
+    assert "never entered: undoing" in said, "no case takes anything back"
+    fails = (
+        "- {id: fails, workflow: saga.yaml, tools: {shell: [{output: {}}, {raise: no}]}, expect: {status: failed}}\n"
+    )
+    with (tmp_path / "saga.test.yaml").open("a") as file:
+        file.write(fails)
+    assert "4 of 4 states entered, 1 of 1 transitions taken" in detent("test", "saga.test.yaml", "--coverage").out

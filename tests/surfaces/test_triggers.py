@@ -50,6 +50,46 @@ def test_a_file_is_armed_and_its_runs_begin_once(detent: Detent) -> None:
     assert {run["name"] for run in listed} == {"flow"}, "the triggers themselves are not among the runs"
 
 
+NIGHTS = """
+name: nights
+states:
+  a:
+    type: initial
+    actions:
+      - {id: note, tool: shell, effect: idempotent,
+         params: {argv: [sh, -c, "echo {{ context.trigger.planned }} >> seen; test ! -e broken"]}}
+  z: {type: final}
+transitions: [{from: a, to: z}]
+triggers: {night: {schedule: "0 2 * * *"}}
+"""
+
+
+def test_a_backfill_begins_in_order_and_a_dry_one_lists_only_what_it_would_start(detent: Detent) -> None:
+    (detent.folder / "nights.yaml").write_text(NIGHTS)
+    detent("trigger", "add", "nights.yaml")
+    march = ("trigger", "backfill", "night", "--from", "2026-03-10", "--to", "2026-03-15", "--json")
+    detent("trigger", "fire", "night", "--at", "2026-03-12T02:00")
+    listed = json.loads(detent(*march, "--dry-run").out)
+    assert [one[-16:-8] for one in listed["started"]] == ["20260310", "20260311", "20260313", "20260314"]
+    assert [one[-16:-8] for one in listed["known"]] == ["20260312"]
+    assert json.loads(detent(*march).out)["started"] == listed["started"]
+    nights = [line[:10] for line in (detent.folder / "seen").read_text().split()]
+    assert nights == ["2026-03-12", "2026-03-10", "2026-03-11", "2026-03-13", "2026-03-14"]
+    assert "Nothing new: 5" in detent(*march[:-1], "--dry-run").out
+
+
+def test_cron_is_told_of_a_run_that_failed(detent: Detent) -> None:
+    (detent.folder / "nights.yaml").write_text(NIGHTS)
+    detent("trigger", "add", "nights.yaml")
+    detent.touch("broken")
+    said = detent("trigger", "fire", "night", "--json", code=1).json
+    assert (said["ok"], said["failed"]) == (False, said["started"])
+    assert "failed" in detent("trigger", "backfill", "night", "--from", "2026-03-10", "--to", "2026-03-11", code=1).out
+    (detent.folder / "broken").unlink()
+    assert detent("trigger", "fire", "night", "--json").json["failed"] == []
+    detent("trigger", "run-due")
+
+
 def test_a_viewer_fires_nothing_and_whoever_armed_it_has_begun_it(detent: Detent) -> None:
     (detent.folder / "flow.yaml").write_text(FLOW)
     detent("people", "add", "ada", "--role", "admin", "--os-user", pwd.getpwuid(os.getuid()).pw_name)

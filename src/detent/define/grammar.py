@@ -47,6 +47,8 @@ ERROR_TYPES = (
 )
 # What an expression can read; `set_variable` can set the first three.
 ROOTS = ("context", "variables", "state", "result", "attempt", "event", "error", "approval", "run", "branch", "item")
+# What there is of those that have no names of the author's.
+FIELDS = {"run": ("id", "machine", "state", "by", "session", "started_at"), "branch": ("index", "item", "path")}
 
 Kind = Literal[
     "text",  # words for people

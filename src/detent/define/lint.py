@@ -7,7 +7,7 @@ from detent.core.expression import names
 from detent.core.machine import Action, Transition
 from detent.core.status import Status
 from detent.define.document import Route
-from detent.define.grammar import ROOTS
+from detent.define.grammar import FIELDS, ROOTS
 from detent.define.page import Page
 from detent.define.plan import ENDS, MachinePlan
 from detent.define.problem import cut
@@ -188,6 +188,9 @@ def lint_names(page: Page, plans: list[MachinePlan]) -> None:
             elif root == "variables" and first and first not in variables and not is_fragment:
                 hint = page.suggest(first, variables) or "declare it under `variables`"
                 page.warn(path, f"there is no variable `{cut(first)}`", hint)
+            elif first and first not in FIELDS.get(root, (first,)):
+                hint = page.suggest(first, FIELDS[root]) or f"known: {', '.join(FIELDS[root])}"
+                page.warn(path, f"`{root}` has no `{cut(first)}`, so this is null", hint)
     _unread(page, plans)
 
 

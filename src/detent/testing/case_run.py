@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from detent.core.consequence import Consequence
 from detent.core.effect_type import Declared, Effect, OutcomeUnknown, PartialFailure
 from detent.core.history import Entry
 from detent.core.machine import Machine
@@ -53,6 +54,7 @@ class CaseVerdict(NamedTuple):
     machine: Machine | None = None  # what was played
     path: tuple[str, ...] = ()  # the states it entered
     ways: tuple[Way, ...] = ()  # and how it came from one to the other
+    last: tuple[str, ...] = ()  # the states that no transition leads to: taking back, and what is done at every end
 
     @property
     def ok(self) -> bool:
@@ -76,6 +78,7 @@ class Told(NamedTuple):
     moments: tuple[str, ...]  # at which the process could have died
     repeats: tuple[tuple[str, int], ...]  # keys of irreversible deeds that were done more than once
     ways: tuple[Way, ...] = ()  # from state to state, with the event of each
+    last: tuple[str, ...] = ()  # states that no transition leads to
 
 
 def try_cases(path: str | Path) -> list[CaseVerdict]:
@@ -124,7 +127,7 @@ def _try_case(case: Case, die_at: Sequence[int] = ()) -> tuple[CaseVerdict, Told
     except Refused as error:  # nothing was begun: the input is not what the workflow wants
         return _verdict(case, {"load_error": str(error)}, ()), None
     verdict = _verdict(case, _actual(case, workflow, told), told.refused, told.problem)
-    return verdict._replace(machine=workflow.machine, path=told.path, ways=told.ways), told
+    return verdict._replace(machine=workflow.machine, path=told.path, ways=told.ways, last=told.last), told
 
 
 def _strays(undisturbed: Told, told: Told) -> str:
@@ -388,7 +391,14 @@ async def _collect_told(world: World, host: MortalHost, machine: Machine, refuse
         moments=tuple(world.moments),
         repeats=tuple((key, len(world.done(key))) for key in sorted(once) if len(world.done(key)) > 1),
         ways=tuple((one.source, one.event, one.target) for one in moves),
+        last=tuple(one.subject for entry in history[RUN] for one in entry.taken if _begins_last(machine, one)),
     )
+
+
+def _begins_last(machine: Machine, one: Consequence) -> bool:
+    """Whether a run begins to take back, or what is done at every end."""
+    is_last = one.subject and one.subject in (machine.on_failure, machine.at_end)
+    return bool(is_last) and one.kind == "note" and str(one.value).startswith("before the run ends")
 
 
 def _check_replay(host: MortalHost, run: Run, history: list[Entry]) -> str:

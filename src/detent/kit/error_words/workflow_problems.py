@@ -175,6 +175,7 @@ CHINESE: dict[str, str] = {
     "`{}` does not go with `undo`": "`{0}` 不能与 `undo` 同用",
     "`{}` does not go with `{}`": "`{0}` 不能与 `{1}` 同用",
     "`{}` is for `{}`": "`{0}` 用于 `{1}`",
+    "`{}` has no `{}`, so this is null": "`{0}` 没有 `{1}`，因此这里是 null",
     "`{}` is not known before a run begins": "`{0}` 在运行开始之前还不知道",
     "a tool has exactly one of {}": "工具必须恰好有其中之一：{0}",
     "a trigger has exactly one of {}": "触发器必须恰好有其中之一：{0}",

@@ -7,7 +7,7 @@ pruned.
 
 import asyncio
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -20,7 +20,7 @@ from detent.core.schema import problems
 from detent.core.value import plain
 from detent.define.schedule import show_moment
 from detent.errors import DetentError, ExpressionError, GroupFull, Refused
-from detent.host.port import Host
+from detent.host.port import Host, Reader
 from detent.kit.trigger.armed_trigger import ARMED, FIRED, SKIPPED, ArmedTrigger, FiringRecord
 
 CHAIN_MAX = 16  # runs that start each other by their ends
@@ -137,6 +137,20 @@ async def begin_run(host: Host, armed: ArmedTrigger, occasion: Occasion) -> tupl
     if occasion.missed_after:
         data["missed_after"] = occasion.missed_after
     return Firing(run.id, is_new=True), _Note(FIRED, data, f"fire {occasion.mark}")
+
+
+def foresee(reader: Reader, armed: ArmedTrigger, occasions: Iterable[Occasion]) -> list[Firing]:
+    """What would become of these occasions now; nothing is begun."""
+    noted = reader.project(armed.id, FiringRecord).fired
+    found = []
+    for occasion in occasions:
+        run_id = armed.run_id_of(occasion.mark)
+        if occasion.mark in noted or reader.summary(run_id) is not None:
+            found.append(Firing(run_id))
+        else:
+            why_not = make_input(armed, occasion)[1]
+            found.append(Firing("" if why_not else run_id, why_not, is_new=not why_not))
+    return found
 
 
 def _note_skipped(occasion: Occasion, why: str) -> _Note:

@@ -42,5 +42,6 @@ CHINESE: dict[str, str] = {
         "  等待 `{key}` 中的位置：第 {number} 个，前面是运行 {run_id}"
     ),
     "Nothing was due.": "没有到期的运行。",
+    "starts nothing: {why}": "不启动任何运行：{why}",
     "Nothing new: {count} were there already.": "没有新的：{count} 个早已存在。",
 }

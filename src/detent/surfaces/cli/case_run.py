@@ -155,12 +155,11 @@ def _fuzz(caller: Caller, files: tuple[str, ...], stories: int, seed: int) -> in
 def _measure(verdicts: list[CaseVerdict]) -> list[CaseCoverage]:
     """What the cases have seen of each machine; a machine that a case has changed is another one."""
     machines = {one.machine.digest: one.machine for one in verdicts if one.machine is not None}
-    return [
-        measure_coverage(
-            machine, [(one.path, one.ways) for one in verdicts if one.machine and one.machine.digest == digest]
-        )
-        for digest, machine in machines.items()
-    ]
+    found = []
+    for digest, machine in machines.items():
+        own = [one for one in verdicts if one.machine is not None and one.machine.digest == digest]
+        found.append(measure_coverage(machine, [(one.path + one.last, one.ways) for one in own]))
+    return found
 
 
 def _describe_coverage(seen: CaseCoverage) -> dict[str, object]:

@@ -8,22 +8,27 @@ from pathlib import Path
 import click
 import msgspec
 
+from detent.core.status import Status
 from detent.define import load
 from detent.define.schedule import parse_moment
 from detent.define.trigger import Trigger
 from detent.errors import Refused
+from detent.kit.error_translation import translate_error
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, parse_object, verb
-from detent.kit.text import columns, visible
+from detent.kit.terminal.view import CODES
+from detent.kit.text import columns, status_word, visible
 from detent.kit.trigger import armed_trigger
 from detent.kit.trigger.armed_trigger import ARMED, REMOVED, ArmedTrigger, arm, find_triggers, list_triggers
 from detent.kit.trigger.driver_seat import is_driven
-from detent.kit.trigger.firing import Firing, Occasion, fire, mark_of_event, mark_of_time
+from detent.kit.trigger.firing import Firing, Occasion, fire, foresee, mark_of_event, mark_of_time
 from detent.kit.trigger.trigger_driver import TriggerDriver, deliver
 from detent.kit.trigger.trigger_view import ShownTrigger, find_upcoming, show_trigger, upcoming_as_data
 
 BACKFILL_MAX = 100_000
+# How runs end that must not go unseen where nobody looks at a terminal. One that waits for a person is in the inbox.
+BAD = {status: CODES[status] for status in (Status.FAILED, Status.REJECTED, Status.CANCELLED)}
 name_argument = click.argument("name", metavar="NAME")
 
 
@@ -125,7 +130,7 @@ async def fire_by_hand(caller: Caller, name: str, given: str, at: str, by: str) 
 @click.option("--dry-run", "is_dry", is_flag=True, help=_("Only say which they are."))
 @by_option
 async def backfill(caller: Caller, name: str, since: str, until: str, is_dry: bool, by: str) -> int:
-    """Fire for every planned time of a range; each once, whoever asks for it again."""
+    """Fire for every planned time of a range, in order; each once, whoever asks for it again."""
     armed = _only(find_triggers(_present(caller), name))
     schedule = armed.trigger.schedule
     if schedule is None:
@@ -137,15 +142,15 @@ async def backfill(caller: Caller, name: str, since: str, until: str, is_dry: bo
         times.append(at)
         if len(times) > BACKFILL_MAX:
             raise Refused(f"these are more than {BACKFILL_MAX:,} runs; take a shorter range")
+    occasions = [Occasion(mark_of_time(at), at, is_manual=True, by=by) for at in times]
     if is_dry:
-        return _say_runs(caller, [Firing(armed.run_id_of(mark_of_time(at)), is_new=True) for at in times], is_dry=True)
+        return _say_runs(caller, foresee(caller.reader, armed, occasions), is_dry=True)
     done = []
     async with caller.host() as host:
-        for at in times:
-            done.append(await fire(host, armed, Occasion(mark_of_time(at), at, is_manual=True, by=by)))
-        for one in done:
-            if one.is_new:
-                await host.settled(one.run_id)
+        for occasion in occasions:  # one after the other: a night may build upon the one before it
+            done.append(await fire(host, armed, occasion))
+            if done[-1].is_new:
+                await host.settled(done[-1].run_id)
     return _say_runs(caller, done)
 
 
@@ -253,19 +258,27 @@ def _say_done(caller: Caller, chosen: Sequence[ArmedTrigger], what: str) -> int:
 
 
 def _say_runs(caller: Caller, done: Sequence[Firing], *, is_dry: bool = False) -> int:
+    """What was started and how it ended; cron and systemd are told by the exit code where that was not well."""
     started = [one.run_id for one in done if one.is_new]
+    found = [] if is_dry else [one for one in map(caller.find_known, started) if one is not None]
+    known = {summary.run_id: summary for summary in found}
+    bad = [one for one in known.values() if one.status in BAD]
+    code = min((BAD[one.status] for one in bad), default=0)
     if caller.is_json:
         there = [one.run_id for one in done if one.run_id and not one.is_new]
         skipped = [one.why for one in done if one.why]
-        emit({"ok": True, "dry_run": is_dry, "started": started, "known": there, "skipped": skipped, "error": None})
-        return 0
+        said = {"started": started, "known": there, "skipped": skipped, "failed": [one.run_id for one in bad]}
+        emit({"ok": code == 0, "dry_run": is_dry, **said, "error": None})
+        return code
     for run_id in started:
-        summary = None if is_dry else caller.find_known(run_id)
-        caller.say(f"{visible(run_id)}  {summary.status.value if summary is not None else ''}".rstrip())
-    left = len(done) - len(started)
-    if not started:
+        now = known.get(run_id)
+        caller.say(f"{visible(run_id)}  {'' if now is None else status_word(now.status, now.failed)}".rstrip())
+    left = sum(1 for one in done if one.run_id and not one.is_new)
+    for why in dict.fromkeys(one.why for one in done if one.why):
+        caller.say(_("starts nothing: {why}", why=visible(translate_error(why))), "yellow")
+    if not started and not any(one.why for one in done):
         caller.say(_("Nothing was due.") if not left else _("Nothing new: {count} were there already.", count=left))
-    return 0
+    return code
 
 
 trigger = click.Group(
