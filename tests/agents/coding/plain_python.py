@@ -4,6 +4,7 @@ Our own environment registers a dozen plug-ins of pytest. Each check of a projec
 five times as long as the check itself.
 """
 
+import compileall
 import functools
 import os
 import shutil
@@ -11,6 +12,7 @@ import sys
 import tempfile
 from importlib.metadata import distribution
 from pathlib import Path
+from py_compile import PycInvalidationMode
 
 PARTS = ("pytest", "pluggy", "iniconfig", "packaging", "pygments")
 SHELF = Path(__file__).parents[3] / "build"
@@ -20,7 +22,7 @@ SHELF = Path(__file__).parents[3] / "build"
 def find_plain_python() -> str:
     """The interpreter of that environment, made once for each version of Python and pytest."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    folder = SHELF / f"plain-python-{version}-pytest-{distribution('pytest').version}"
+    folder = SHELF / f"compiled-python-{version}-pytest-{distribution('pytest').version}"
     if not folder.exists():
         SHELF.mkdir(exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=SHELF, prefix="plain-python-"))
@@ -44,3 +46,5 @@ def _make(folder: Path, version: str) -> None:
             if ".." not in file.parts:  # its programs in bin
                 (packages / file).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(file.locate(), packages / file)
+    # In a sandbox nobody can keep what is compiled: each start of pytest would compile it all again.
+    compileall.compile_dir(packages, quiet=2, invalidation_mode=PycInvalidationMode.UNCHECKED_HASH)
