@@ -43,7 +43,8 @@ def measure(framework: str, way: str, tries: int) -> Found:
     python = fetch.found(framework)
     if python is None:
         raise SystemExit(f"run: {framework} is not here; ./run agents {framework} fetches it")
-    with tempfile.TemporaryDirectory() as folder:
+    # a coding agent whose driver was killed may still write to its home
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         environment = {"PATH": os.environ["PATH"], "HOME": folder, "PYTHONPATH": str(ROOT / "src")}
         driver = str(Path(__file__).with_name("driver.py"))
         command = [python, driver, framework, f"{folder}/tries", str(tries), way]

@@ -187,13 +187,16 @@ def stop_and_attach(page: Page, heard: list[Asked]) -> None:
     page.locator(".composer input[type=file]").set_input_files(
         {"name": "dot.png", "mimeType": "image/png", "buffer": DOT}
     )
-    write(page, "I prefer files")
+    write(page, "I prefer @mine.txt and @bob")
     expect(page.locator(".say.user")).to_have_count(3)
     until(lambda: len(heard) == 3)
     expect(page.locator(".say.assistant").last).to_have_text("Assistant: Once upon a time, the end.")
     said = heard[2].body["messages"]
     words, image = said[-1]["content"]
-    assert words["text"] == "I prefer files\n\nFile note.txt:\n```\nthe harbour is foggy\n```"
+    assert words["text"] == (
+        "I prefer @mine.txt and @bob\n\nFile note.txt:\n```\nthe harbour is foggy\n```"
+        "\n\nFile mine.txt:\n```\nof the project\n```"
+    )
     assert image["image_url"]["url"].startswith("data:image/png;base64,")
     expect(page.locator(".attached img")).to_have_count(1)
     assert "The user wants a plan first" in said[0]["content"]
@@ -218,6 +221,7 @@ def test_an_answer_is_seen_while_it_is_made_also_by_who_comes_late(look: Look, t
                 expect(one.locator(".say.assistant")).to_have_text("Assistant: Once upon a time, the end.")
                 expect(one.locator(".say.assistant")).to_have_count(1)
             late.goto("about:blank")
+            (stage.folder / "mine.txt").write_text("of the project")
             stop_and_attach(page, heard)
             page.goto("about:blank")
         finally:

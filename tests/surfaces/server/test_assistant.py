@@ -131,7 +131,8 @@ async def test_a_tool_turn_in_the_order_clients_expect(tmp_path: Path, monkeypat
         assert set(people) == {"行动列表", "总数", "已结束", "进行中", "含等待", "含不可逆操作"}
         law = await scene.get("/api/execution/topology")
         assert (len(law["nodes"]), len(law["edges"])) == (7, 9)
-        await scene.get("/api/execution/nobody/timeline", 404)
+        nobody = await scene.get("/api/execution/nobody/timeline")
+        assert (nobody["total_contracts"], nobody["contracts"], nobody["started_at"]) == (0, [], None)
         await scene.get("/api/execution/nobody:001/snapshot", 404)
 
 
@@ -417,7 +418,7 @@ async def test_tools_that_cannot_be_used_are_told_and_no_turn_begins(
             assert answer.status_code == 409, answer.text
             assert "DETENT_TOOLS" in answer.text
             assert told in answer.text
-        await scene.get("/api/execution/s/timeline", 404)
+        assert not (await scene.get("/api/runs"))["runs"]
 
 
 async def test_the_token_guards_the_conversation_too(tmp_path: Path) -> None:

@@ -278,12 +278,10 @@ async def status(room: ServerContext, call: HttpCall) -> RequestStatus:
 
 
 async def session_timeline(room: ServerContext, call: HttpCall) -> dict[str, Any]:
-    """Everything a session has done."""
+    """Everything a session has done; of one in which nothing was said yet, zeros."""
     session = call.path["session_id"]
 
     def read(reader: Reader) -> dict[str, Any]:
-        if not reader.session(session, 1):
-            raise Unknown(f"there is no session `{session}`")
         return timeline(session, list(ledgers(reader, session)), time.time(), human=call.query.human)
 
     return await room.ask(read, room.reader)
@@ -318,7 +316,7 @@ ROUTES = (
     Route("GET", "/ecs/status/{request_id:path}", status, "Whether a form still waits", RequestStatus, tag=TAG),
     Route("GET", "/api/execution/topology", law, "The law of executions", dict[str, Any], tag=TAG),
     Route("GET", "/api/execution/{session_id}/timeline", session_timeline, "What a session has done", dict[str, Any],
-          query=HumanQuery, tag=TAG, errors=(404,)),
+          query=HumanQuery, tag=TAG),
     Route("GET", "/api/execution/{execution_id:path}/snapshot", execution_snapshot, "Where an execution stands",
           dict[str, Any], query=HumanQuery, tag=TAG, errors=(404,)),
 )  # fmt: skip
