@@ -305,6 +305,7 @@ WARNED = {
     "an unused variable": (f"variables: {{x: 1}}\n{HEAD}", "1:13: warning: the variable `x` is never read"),
     "an unused variable of a state": ("states: {a: {type: initial, variables: {x: 1}}, z: {type: final}}\ntransitions: [{from: a, to: z}]", "the variable `x` is never read"),
     "a dead end": ("states: {a: {type: initial}, b: {}}\ntransitions: [{from: a, to: b}]", "nothing leads on from `b`"),
+    "an unknown field of run": (action('{id: x, tool: y, params: {p: "{{ run.idd }}"}}'), "5:38: warning: `run` has no `idd`, so this is null; did you mean `id`?"),
     "an unknown root": (action('{id: x, tool: y, params: {p: "{{ contxt.x }}"}}'), "5:38: warning: nothing is called `contxt`, so this is null; did you mean `context`?"),
     "a bare variable": ("variables: {n: 1}\n" + action('{id: x, tool: y, params: {p: "{{ n + variables.n }}"}}'), "did you mean `variables.n`?"),
     "an unknown action's result": (action('{id: check, tool: y, params: {p: "{{ result.chek.x }}"}}'), "there is no action `chek` whose result could be read; did you mean `check`?"),

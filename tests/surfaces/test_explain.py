@@ -17,7 +17,13 @@ states:
         tool: http
         effect: irreversible
         approval: {question: "Pay it back?", approvers: [ann, bob], quorum: 2}
+        key: "{{ context.order }}"
         params: {url: "https://pay.example", method: POST}
+      - id: each
+        for_each: "{{ context.files }}"
+        concurrency: 3
+        tolerate: 2
+        actions: [{id: look, tool: shell, effect: pure, params: {argv: [./look, "{{ item }}"]}}]
   later: {type: wait, for: [paid], timeout: 2h}
   done: {type: final}
   gone: {type: error}
@@ -39,6 +45,10 @@ def test_a_file_is_told_in_sentences(tmp_path: Path) -> None:
         "at most 1 go on at the same time",
         "It begins in `ask`.",
         "If it fails, it goes to gone.",
+        "it calls http: POST https://pay.example",
+        "once for each {{ context.order }}",
+        "for every item of {{ context.files }}: (at most 3 at the same time; 2 may fail)",
+        "it calls shell: ./look {{ item }}",
         "this cannot be taken back; only after somebody has said yes; asked are ann, bob; 2 of them must agree",
         "it waits for paid; at most 2 h",
         "`gone` is an end: it has failed.",

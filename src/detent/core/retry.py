@@ -26,6 +26,11 @@ def obstacle(run: Run) -> str:
     return ""
 
 
+def is_vain(run: Run) -> bool:
+    """Whether it would only be refused again: its key stands for a call with other arguments, which stay."""
+    return run.error is not None and run.error.type == "validation_error" and "holder" in run.error.data
+
+
 def retry(draft: WorkingCopy) -> None:
     """Go on from what failed."""
     problem = obstacle(draft.run)

@@ -355,6 +355,11 @@ class _Stop(Exception):
     """There is no sense in reading on; what is wrong has been said."""
 
 
+def _is_quoted(line: str) -> bool:
+    """Whether the text with the first expression of a line is in double quotes already, which end too early."""
+    return line[: line.index("{{")].count('"') % 2 == 1
+
+
 def _syntax(error: yaml.YAMLError, source: str) -> tuple[Any, str, str]:
     """The parser's complaint in words that help."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
@@ -366,8 +371,10 @@ def _syntax(error: yaml.YAMLError, source: str) -> tuple[Any, str, str]:
         hint = "indent with blanks, not with tabs"
     elif "mapping values are not allowed" in problem:
         hint = "a text with `: ` in it needs quotes, and keys of one mapping stand in one column"
+    elif "{{" in line and _is_quoted(line):
+        hint = "inside double quotes write single ones, as in \"{{ context['name'] }}\""
     elif "{{" in line or "{%" in line:
-        hint = 'an expression is written in quotes: "{{ … }}"'
+        hint = 'the whole text around an expression is written in quotes: "echo {{ … }}"'
     elif "cannot start any token" in problem:
         hint = "a text that begins with this sign needs quotes"
     elif "expected <block end>" in problem or "did not find expected key" in problem:

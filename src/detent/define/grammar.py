@@ -252,7 +252,10 @@ APPROVAL: Shape = {
     "require_signature": Key("flag", "Whoever answers must sign with their SSH key."),
     "expires": Key("duration", "How long the question stands; then the error is `timeout.approval`."),
     "on_expire": Key("state", "Where to go when nobody has answered in time."),
-    "on_reject": Key("state", "Where to go when somebody says no."),
+    "on_reject": Key(
+        "state",
+        "Where to go when somebody says no; how the run ends is up to that state. Without it: rejected.",
+    ),
     "form": Key("schema", "What the answer must bring: JSON Schema, or names with their types."),
     "data": Key("plain", "Shown with the question."),
 }

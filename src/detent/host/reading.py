@@ -86,6 +86,7 @@ class Summary(msgspec.Struct, frozen=True):
     error: dict[str, str] | None = None  # why it has not ended well: type and message
     failed: int = 0  # how many items, branches or calls it went on without, though it has completed
     alarms: tuple[str, ...] = ()  # what somebody must look into: deeds done twice perhaps, or left standing
+    held_by: str = ""  # who holds it: whoever paused it, `host` while nobody drives it, or its group
     no: int = 0  # grows with every run; a query's `before` gives the page after this one
 
 

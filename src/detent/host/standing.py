@@ -5,7 +5,7 @@ import msgspec
 from detent.core.contract import Contract
 from detent.core.machine import Machine
 from detent.core.question import Question
-from detent.core.retry import obstacle
+from detent.core.retry import is_vain, obstacle
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.tolerance import ToleratedFailure, list_tolerated
@@ -72,7 +72,7 @@ class Standing(msgspec.Struct, frozen=True):
             cancel=is_open,
             pause=is_open and not run.is_held,
             resume=is_open,
-            retry=not (self.is_past or run.parent or obstacle(run)),
+            retry=not (self.is_past or run.parent or obstacle(run) or is_vain(run)),
             fork_failed=[] if self.is_past or run.rules < 2 else [one.action for one in self.tolerated if one.is_loop],
         )
 

@@ -7,7 +7,7 @@ from detent.core.machine import Action, Machine, Retry, Transition
 from detent.define.source import Definition
 from detent.define.trigger import Trigger
 from detent.kit.language import _
-from detent.kit.text import duration, visible
+from detent.kit.text import brief, duration, visible
 
 OWN = ("set", "log", "choose", "keep")
 
@@ -120,7 +120,8 @@ def _explain_action(action: Action, is_irreversible: Callable[[Action], bool]) -
         return
     if action.branches:
         head = _("for every item of {items}:", items=visible(action.each)) if action.each else _("side by side:")
-        yield only + head
+        cares = list(_explain_loop(action))
+        yield only + (f"{head} ({'; '.join(cares)})" if cares else head)
         for branch in action.branches:
             for inner in branch.actions:
                 yield from (f"  {line}" for line in _explain_action(inner, is_irreversible))
@@ -131,6 +132,13 @@ def _explain_action(action: Action, is_irreversible: Callable[[Action], bool]) -
     said = _("it asks: {text}", text=_question(action)) if action.effect == "ask" else _explain_call(action)
     cares = list(_explain_cares(action, is_irreversible(action)))
     yield only + said + (f" ({'; '.join(cares)})" if cares else "")
+
+
+def _explain_loop(action: Action) -> Iterator[str]:
+    if action.at_once:
+        yield _("at most {count} at the same time", count=action.at_once)
+    if action.tolerate:
+        yield _("{count} may fail", count=action.tolerate)
 
 
 def _explain_wait(action: Action) -> str:
@@ -152,7 +160,15 @@ def _time(value: Any) -> str:
 def _explain_call(action: Action) -> str:
     if action.effect == "child":
         return _("`{id}`: it runs another workflow", id=visible(action.id))
-    return _("`{id}`: it calls {tool}", id=visible(action.id), tool=visible(action.effect))
+    return _("`{id}`: it calls {tool}", id=visible(action.id), tool=visible(action.effect)) + _name_program(action)
+
+
+def _name_program(action: Action) -> str:
+    """What a general tool is told to call: the program, or the address."""
+    given = action.input if isinstance(action.input, dict) else {}
+    argv, url = given.get("argv"), given.get("url")
+    named = " ".join(map(str, argv)) if isinstance(argv, list) else f"{given.get('method', '')} {url}" if url else ""
+    return f": {brief(named.strip(), 100)}" if named else ""
 
 
 def _question(action: Action) -> str:
@@ -174,6 +190,8 @@ def _explain_cares(action: Action, is_irreversible: bool) -> Iterator[str]:
         yield _("not whoever started it")
     for retry in _retries(action):
         yield _("after a failure it is tried up to {count} times more", count=retry.limit)
+    if action.key:
+        yield _("once for each {key}", key=visible(action.key))
     if action.timeout_s:
         yield _("it may take {time}", time=duration(action.timeout_s))
 

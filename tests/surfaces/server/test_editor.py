@@ -63,6 +63,9 @@ async def test_a_file_is_saved_as_it_was_seen_and_not_otherwise(tmp_path: Path) 
         assert late["error"]["type"] == "file_changed"
         assert path.read_text() == new, "whoever comes second changes nothing"
         entries = await at.get("/api/runs/detent_files/log")
+        (audited,) = (await at.client.get("/api/audit")).text.splitlines()[:-1]
+        assert '"decision":"save"' in audited
+        assert '"reason":"parcel.yaml"' in audited
         told = [one for one in entries["entries"] if one.get("event", {}).get("name") == "SAVED"]
         assert [one["event"]["data"]["file"] for one in told] == ["parcel.yaml"]
         assert (await at.get("/api/runs"))["runs"] == [], "the record is nobody's work"

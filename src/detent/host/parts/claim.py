@@ -19,6 +19,7 @@ from detent.host.parts.clock import Clock
 from detent.host.parts.gap import GAP, Gap, is_gap, note_in_question
 from detent.host.parts.journal import AnyJournal, Batch, Claim, decode_event, encode
 
+REUSED = "Its result is used."  # how a question ends that the journal answers by itself
 MENTIONS = (
     "select cast(body as blob) from events where run = (select no from runs where run_id = ?)"
     " and instr(body, cast(? as blob)) > 0 order by seq desc"
@@ -161,8 +162,9 @@ class Claims:
         if question is not None and question.earlier and _is_about(question.earlier, held):
             return FREE  # it asks about this very deed already
         earlier = _earlier(held, fate) | _people(self._journal(), held)
-        asking = _asking(contract, earlier, at, said.advice)
-        if wish == "reuse" and fate.status == DONE:
+        is_reused = wish == "reuse" and fate.status == DONE
+        asking = _asking(contract, earlier, at, said.advice, is_reused=is_reused)
+        if is_reused:
             use = {"outcome": "use", "by": "journal", "result": fate.result}
             return ClaimReply(
                 False, (*asking, ContractMoved(contract.id, "resume", result=use, actor="journal", at=at))
@@ -282,15 +284,21 @@ def _people(journal: AnyJournal, held: Claim) -> dict[str, Any]:
     return known
 
 
-def _asking(contract: Contract, earlier: dict[str, Any], at: float, advice: str) -> tuple[Event, ...]:
-    """The question whether to do it again, alone or beside what the contract asks already."""
+def _asking(
+    contract: Contract, earlier: dict[str, Any], at: float, advice: str, *, is_reused: bool
+) -> tuple[Event, ...]:
+    """The question whether to do it again, alone or beside what the contract asks already.
+
+    Where its result is to be used the answer follows at once, and nobody is asked.
+    """
+    then = REUSED if is_reused else "Do it again?"
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(earlier["at"]))
     where = f"{earlier['contract_id']} of run {earlier['run_id']}"
-    text = f"`{contract.effect}` was already done with these arguments, by {where} at {when} UTC. Do it again?"
+    text = f"`{contract.effect}` was already done with these arguments, by {where} at {when} UTC. {then}"
     if earlier["status"] == POSSIBLE:
         why = earlier.get("error", {}).get("message") or "nobody found out"
         text = f"`{contract.effect}` may already have been done, by {where} at {when} UTC: {why}. Do it again?"
-    text = f"{text}\n{advice}" if advice else text
+    text = f"{text}\n{advice}" if advice and not is_reused else text
     if contract.status is Status.WAITING:
         return (Signalled(REPEATED, {"contract_id": contract.id, "text": text, "earlier": earlier}, "journal", at),)
     question = Question(text, earlier=earlier)

@@ -30,7 +30,7 @@ CLAIMS = "select scope, key, run_id, contract_id, call_hash, at from claims"  # 
 NOTES = "select key, run_id, message, at, delivered_at, tries, problem from outbox"
 SUMMARY = (
     "select run_id, name, machine, state, status, seq, started_at, updated_at, wake_at, waiting, by, session, parent,"
-    " cost_usd, head, source, no, error, alarms from runs"
+    " cost_usd, head, source, no, error, alarms, held_by from runs"
 )
 
 
@@ -331,7 +331,7 @@ def record_of_row(row: Any) -> Record:
             started_at=row[6], updated_at=row[7], wake_at=row[8] or 0.0, waiting=_questions(row[9]),
             by=row[10], session=row[11], parent=row[12], cost_usd=row[13], checkpoint=row[14].hex(), source=row[15],
             no=row[16], error=error, failed=failed,
-            alarms=tuple(msgspec.json.decode(row[18])) if row[18] else (),
+            alarms=tuple(msgspec.json.decode(row[18])) if row[18] else (), held_by=row[19],
         )  # fmt: skip
     except (ValueError, TypeError, KeyError, AttributeError, msgspec.MsgspecError) as error:
         raise JournalError(f"run {row[0]} is damaged: its entry in the list makes no sense ({error})") from None

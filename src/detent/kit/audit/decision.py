@@ -20,12 +20,13 @@ from detent.core.question import Answer, Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import digest
+from detent.host.housekeeping import FILES_ID
 from detent.host.parts.gap import CLOSE
 from detent.host.parts.gap import RECORDED as RESTORE
 
 DecisionKind = Literal[
     "answer", "policy", "settle", "repeat", "evidence", "expiry", "retry", "cancel", "fork", "migrate", "attempt",
-    "people", "restore", "close_gap",
+    "people", "restore", "close_gap", "save",
 ]  # fmt: skip
 DecisionOutcome = Literal["done", "failed", "refused", "cancelled", "reused", "doubt", "not_yet"]
 CLAIMED = "claimed"  # a name that nobody has checked
@@ -154,6 +155,9 @@ class DecisionFold:
             reason = "; ".join(str(event.data[key]) for key in ("change", "why") if event.data.get(key))
             made = self._about_run(entry, kind, event.by, reason, event)
             return replace(made, outcome=outcome, outcome_at=event.at)
+        if self.run_id == FILES_ID and event.name == "SAVED":
+            made = self._about_run(entry, "save", event.by, str(event.data.get("file", "")), event)
+            return replace(made, given=event.data, outcome="done", outcome_at=event.at)
         if event.name == CLOSE and self._before.machine == RESTORE.digest:
             made = self._about_run(entry, "close_gap", event.by, str(event.data.get("comment", "")), event)
             return replace(made, outcome="done", outcome_at=event.at)

@@ -6,6 +6,7 @@ from typing import ClassVar
 from detent.core.events import ATTEMPT, ContractMoved, Event, Signalled, Started
 from detent.core.history import Consequence, Entry
 from detent.core.status import Status
+from detent.host.parts.claim import REUSED
 from detent.kit.error_translation import translate_error
 from detent.kit.language import _
 from detent.kit.text import brief, duration, visible
@@ -69,12 +70,7 @@ class Narrator:
             self._since[taken.subject] = at, effect
             return _("  {name}: {effect} began", name=name, effect=effect), "dim"
         if target == Status.WAITING:
-            contract = entry.run.contract(taken.subject)
-            asked = contract.question.text if contract and contract.question else ""
-            if asked:
-                first, *more = asked.strip().splitlines() or [""]  # the rest is shown when the run rests
-                return _("  {name} waits: {question}", name=name, question=brief(first, 500) + " …" * bool(more)), ""
-            return _("  {name} waits", name=name), "dim"
+            return _tell_question(entry, taken)
         if target == Status.REJECTED:
             return _("  {name} rejected: {problem}", name=name, problem=_refusal(entry)), "yellow"
         spent = _(" after {time}", time=duration(max(0.0, at - begun[0]))) if begun else ""
@@ -85,6 +81,17 @@ class Narrator:
         if target == Status.CANCELLED:
             return _("  {name} cancelled{spent}", name=name, spent=spent), "yellow"
         return None
+
+
+def _tell_question(entry: Entry, taken: Consequence) -> tuple[str, str]:
+    name, contract = visible(taken.subject), entry.run.contract(taken.subject)
+    asked = contract.question.text if contract and contract.question else ""
+    if not asked:
+        return _("  {name} waits", name=name), "dim"
+    if asked.endswith(REUSED):
+        return f"  {name}: {brief(asked, 500)}", "dim"  # the journal answers by itself, at once
+    first, *more = asked.strip().splitlines() or [""]  # the rest is shown when the run rests
+    return _("  {name} waits: {question}", name=name, question=brief(first, 500) + " …" * bool(more)), ""
 
 
 def _problem(entry: Entry) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from detent.core.contract import Failure
-from detent.core.retry import obstacle
+from detent.core.retry import is_vain, obstacle
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError
@@ -127,8 +127,11 @@ class RunReport:
             yield from _holder(self.caller, run.error)
             for row in run.error.data.get("passed_over", ()):
                 yield _("  not taken: `{row}`, which has no condition and so is for success", row=visible(str(row))), ""
-            if not (run.parent or self._manner.has_own_retry or obstacle(run)):
+            if is_vain(run):
+                yield _("  a retry would make the same call: give it another key, or the arguments of that one"), ""
+            elif not (run.parent or self._manner.has_own_retry or obstacle(run)):
                 yield _("  try it again: {command}", command=command("retry", run.id)), ""
+        yield from self._tell_taken_back()
         yield from self._tell_tolerated()
         if run.ended is Status.COMPLETED and run.output not in (None, {}):
             yield from _output(self._manner.response(run.output), run.output)
@@ -141,6 +144,15 @@ class RunReport:
         for one in self.unserved:
             yield f"  {visible(one.contract_id)}: {visible(translate_error(one.problem))}", "yellow"
         yield from self._say_what_next()
+
+    def _tell_taken_back(self) -> Iterator[tuple[str, str]]:
+        """Which calls that take something back were made, and which of them failed."""
+        undos = [one.id for one in self.machine.work.get(self.machine.on_failure, ())] if self.run.ended else []
+        made = {id: said.get("success") for id in undos if isinstance(said := self.run.results.get(id), dict)}
+        for is_done, text in ((True, _("  taken back by: {names}")), (False, _("  not taken back by: {names}"))):
+            names = ", ".join(visible(id) for id, success in made.items() if success is is_done)
+            if names:
+                yield text.format(names=names), "" if is_done else "red"
 
     def _tell_tolerated(self) -> Iterator[tuple[str, str]]:
         """What failed in a run that has completed, and how it is done again."""

@@ -1,6 +1,11 @@
 """Sentences about testing, exporting and watching workflows, in Simplified Chinese."""
 
 CHINESE: dict[str, str] = {
+    "  taken back by: {names}": "  已由以下调用撤回：{names}",
+    "  not taken back by: {names}": "  以下调用未能撤回：{names}",
+    "  a retry would make the same call: give it another key, or the arguments of that one": (
+        "  重试只会发出同样的调用：请给它另一个键，或使用那次调用的参数"
+    ),
     "  failed, and the run went on without it: {names}": "  失败，而运行在没有它们的情况下继续：{names}",
     "  do what failed again, in a new run: {command}": "  在新的运行中重做失败的部分：{command}",
     "List the files a run has kept, or fetch one.": "列出运行保存的文件，或取出其中一个。",

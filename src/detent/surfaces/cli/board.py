@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from detent.core.history import Entry
+from detent.core.status import Status
 from detent.host.reading import Query, Summary
 from detent.kit.error_translation import translate_error
 from detent.kit.language import _
@@ -23,7 +24,7 @@ from detent.kit.record import record_of
 from detent.kit.run_index import FoundRun
 from detent.kit.terminal.caller import Caller, emit, has_colour
 from detent.kit.terminal.story import Narrator
-from detent.kit.terminal.view import CODES, RunReport
+from detent.kit.terminal.view import CODES, HOST, RunReport
 from detent.kit.text import brief, clock, columns, duration, status_word, visible, when, wide
 
 COLUMNS_MAX = 6  # attributes that are shown beside each other
@@ -266,7 +267,14 @@ def _row(summary: Summary, depth: int = 0) -> list[str]:
         visible(summary.name),
         visible(summary.state),
     ]
-    return [*names, status_word(summary.status, summary.failed), when(summary.updated_at), asked]
+    return [*names, _status(summary), when(summary.updated_at), asked]
+
+
+def _status(summary: Summary) -> str:
+    """The word for where a run stands, the same as `show` has."""
+    if summary.status is Status.WAITING and summary.held_by and not summary.held_by.startswith("group:"):
+        return _("not driven") if summary.held_by == HOST else _("paused")
+    return status_word(summary.status, summary.failed)
 
 
 def _colour(summary: Summary) -> str:
