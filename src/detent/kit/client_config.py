@@ -7,11 +7,13 @@ import json
 import os
 import re
 import shutil
+import stat
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from detent.errors import Refused
+from detent.whole_file import FOR_ALL, write_whole
 
 NAME = "detent"
 BACKUP = ".before-detent"
@@ -110,10 +112,6 @@ def _write(path: Path, before: str, after: str) -> None:
         beside = path.with_name(path.name + BACKUP)
         if before and not beside.exists():
             shutil.copy2(path, beside)
-        made = path.with_name(f".{path.name}.{os.getpid()}")
-        made.write_text(after, encoding="utf-8")
-        if path.exists():
-            shutil.copymode(path, made)
-        os.replace(made, path)
+        write_whole(path, after.encode(), mode=stat.S_IMODE(path.stat().st_mode) if path.exists() else FOR_ALL)
     except OSError as error:
         raise Refused(f"{path} cannot be written: {error}") from None

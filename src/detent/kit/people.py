@@ -4,13 +4,12 @@ It lies inside the home, beside the journal, and not beside the policy: the home
 of steps, and whoever can write this file can be anybody.
 """
 
-import contextlib
 import os
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from detent.errors import DefinitionError, JournalError, Refused
+from detent.whole_file import write_whole
 
 PEOPLE_FILE = "detent.people.yaml"  # the same as `host.people` says, which would import machines for it
 
@@ -79,21 +78,6 @@ class PeopleFile:
 
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file, made = tempfile.mkstemp(prefix=f".{PEOPLE_FILE}-", dir=self.path.parent)  # 0600
-            try:
-                with os.fdopen(file, "w", encoding="utf-8") as out:
-                    out.write(write_people(people))
-                    out.flush()
-                    os.fsync(out.fileno())
-                os.replace(made, self.path)
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    os.unlink(made)
-                raise
-            folder = os.open(self.path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            write_whole(self.path, write_people(people).encode(), is_durable=True)
         except OSError as error:
             raise JournalError(f"cannot write {self.path}: {error.strerror}") from None

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from detent.effects.census import identity, lives
+from detent.whole_file import write_whole
 
 FILE = "server.json"
 CONTENT_MAX = 10_000
@@ -46,12 +47,8 @@ def find_server(home: Path, folder: Path) -> RunningServer | None:
 
 
 def _write(path: Path, content: bytes) -> None:
-    new = path.with_name(f"{path.name}.{os.getpid()}")
     with suppress(OSError):  # a convenience: a server that cannot be found works as well
-        new.unlink(missing_ok=True)
-        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.write(content)
-        new.replace(path)
+        write_whole(path, content)
 
 
 def _read(path: Path) -> RunningServer | None:

@@ -11,6 +11,8 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
+from detent.whole_file import write_whole
+
 SECRET_BYTES = 32
 KEY_LENGTH = 64
 
@@ -37,16 +39,7 @@ class TicketFolder:
 
     def write(self, key: str, content: bytes) -> None:
         """Keep what is known of a ticket, whole or not at all."""
-        made = self._folder / f".{key[:16]}-{secrets.token_hex(8)}"
-        file = os.open(made, os.O_CREAT | os.O_WRONLY | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(file, "wb") as out:
-                out.write(content)
-            os.replace(made, self._folder / key)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(made)
-            raise
+        write_whole(self._folder / key, content)
 
     def read(self, key: str) -> bytes | None:
         """What is known of a ticket."""

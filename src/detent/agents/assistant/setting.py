@@ -1,8 +1,5 @@
 """How the assistant of a home behaves: a small file beside its journal that holds for every turn begun from then on."""
 
-import contextlib
-import os
-import tempfile
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,6 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from detent.errors import JournalError
+from detent.whole_file import write_whole
 
 FILE = "assistant.json"
 Word = Annotated[str, Meta(min_length=1, max_length=100)]
@@ -42,15 +40,7 @@ def load(home: Path) -> Setting:
 def save(home: Path, setting: Setting) -> Setting:
     """Keep the settings; whoever reads at the same time sees the old file or the new one."""
     home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    number, name = tempfile.mkstemp(dir=home)
-    try:
-        with os.fdopen(number, "wb") as file:
-            file.write(msgspec.json.format(msgspec.json.encode(setting), indent=2) + b"\n")
-        os.replace(name, home / FILE)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
+    write_whole(home / FILE, msgspec.json.format(msgspec.json.encode(setting), indent=2) + b"\n")
     return setting
 
 

@@ -7,9 +7,7 @@ the page and overruled. Whatever the page looks like, reading it never fails.
 
 import difflib
 import json
-import os
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ import yaml
 from detent.agents.coding.job import FINAL, Job, TaskStatus
 from detent.agents.coding.reading import front_matter, parse_list
 from detent.core.value import digest
+from detent.whole_file import FOR_ALL, write_whole
 
 FILE, STORED, EDITS = "active_context.md", ".projection.json", "task-edits.json"
 READ_MAX = 4 * 1024 * 1024
@@ -255,17 +254,7 @@ def _aside(page: Path, text: str, mark: str = "edited") -> Path:
 def write(path: Path, body: bytes) -> None:
     """The whole file or nothing, on disk before it is seen."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    fd, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(fd, "wb") as file:
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(path, body, mode=FOR_ALL, is_durable=True)
 
 
 def difference_of(before: str, after: str, name: str) -> str:

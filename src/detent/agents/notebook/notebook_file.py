@@ -7,7 +7,6 @@ server. It is written into the folder that the run's cells work in, and never ov
 import importlib
 import json
 import os
-import tempfile
 import time
 from contextlib import suppress
 from html import escape
@@ -20,6 +19,7 @@ from detent.agents.notebook.notebook_state import NotebookState
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import Refused
+from detent.whole_file import FOR_ALL, write_whole
 
 FORMS = {".ipynb": "ipynb", ".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
 USUAL = (".ipynb", ".html")
@@ -44,15 +44,7 @@ def write_notebook(notebook: Notebook, path: Path, *, form: str = "", thinking: 
         raise Refused(f"{path}: the ending says the form, and is one of {', '.join(FORMS)}")
     text = render_notebook(notebook, form, thinking=thinking)
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    write_whole(path, text.encode(), mode=FOR_ALL)
 
 
 def publish(book: NotebookState) -> None:

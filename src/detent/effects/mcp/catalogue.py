@@ -6,8 +6,6 @@ than it is now is not called by a run that may have begun then.
 """
 
 import contextlib
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ import msgspec
 from detent.core.check import is_effect_name
 from detent.core.effect_type import Kind
 from detent.effects.mcp.config import ServerConfig
+from detent.whole_file import write_whole
 
 ORDER: tuple[Kind, ...] = ("pure", "idempotent", "irreversible")
 DESCRIPTION_MAX = 4000
@@ -114,10 +113,7 @@ def keep(folder: Path, server: ServerConfig, tools: tuple[Offer, ...]) -> dict[s
     if before != now:
         with contextlib.suppress(OSError):  # a home that cannot be written is no reason to stop
             make_folder(folder)
-            number, name = tempfile.mkstemp(dir=folder)
-            with os.fdopen(number, "wb") as file:
-                file.write(msgspec.json.encode(now))
-            os.replace(name, folder / f"{server.name}.json")
+            write_whole(folder / f"{server.name}.json", msgspec.json.encode(now))
     return now.laxest
 
 

@@ -7,8 +7,6 @@ browser comes back, and that only a person who asks for it logs in: a run never 
 import asyncio
 import contextlib
 import logging
-import os
-import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -18,6 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 
 from detent.core.effect_type import EffectFailed
+from detent.whole_file import write_whole
 
 if TYPE_CHECKING:
     import httpx2
@@ -96,10 +95,7 @@ class TokenFile:
     def _write(self, key: str, value: Any) -> None:
         kept = {**self._read(), key: value}
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        number, made = tempfile.mkstemp(dir=self._path.parent)  # 0600
-        with os.fdopen(number, "wb") as file:
-            file.write(msgspec.json.encode(kept))
-        os.replace(made, self._path)
+        write_whole(self._path, msgspec.json.encode(kept))
 
 
 class BrowserLogin:

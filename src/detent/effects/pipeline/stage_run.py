@@ -28,6 +28,7 @@ from detent.effects.fact import shell_facts
 from detent.effects.metering import with_usage
 from detent.effects.pipeline.item_stage import PURE, RENDERED, StageInput
 from detent.effects.shell import TIMEOUT_S, read_environment, sweep
+from detent.whole_file import write_whole
 
 KNOWN = "stages input env cwd shell timeout is_failed_late"
 STDIN = ("raw", "json", "jsonl")
@@ -205,7 +206,4 @@ def _store(path: Path, value: Any) -> None:
     if len(made) > VALUE_MAX:
         raise invalid(f"a value of more than {VALUE_MAX:,} characters is not kept")
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    beside = path.with_suffix(f".{os.getpid()}.new")
-    beside.write_text(made + "\n", encoding="utf-8")
-    beside.chmod(0o600)
-    os.replace(beside, path)
+    write_whole(path, f"{made}\n".encode())

@@ -1,9 +1,6 @@
 """Writing runs out as lines of JSON for somebody who does not have detent."""
 
-import contextlib
-import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +8,7 @@ from detent.errors import Refused
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.text import visible
+from detent.whole_file import write_whole
 
 STDOUT = "-"
 PAGE = 200
@@ -34,20 +32,16 @@ def export(caller: Caller, run_ids: Iterator[str], file: str) -> int:
 
 def _write(path: Path, lines: Iterator[str]) -> int:
     """The whole file or none of it: a transcript that stops half way must not be taken for one."""
-    count, aside = 0, ""
+    count = 0
+
+    def encode() -> Iterator[bytes]:
+        nonlocal count
+        for line in lines:
+            yield line.encode("ascii")
+            count += 1
+
     try:
-        place, aside = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with open(place, "w", encoding="ascii") as out:
-            for line in lines:
-                out.write(line)
-                count += 1
-            out.flush()
-            os.fsync(out.fileno())
-        os.replace(aside, path)
+        write_whole(path, encode(), is_durable=True)
     except OSError as error:
         raise Refused(f"cannot write {path}: {error.strerror}") from None
-    finally:
-        if aside:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(aside)
     return count

@@ -1,9 +1,7 @@
 """The command artefacts: the files that a run and its children have kept, and fetching one of them."""
 
-import contextlib
 import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -16,6 +14,7 @@ from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import run_argument, verb
 from detent.kit.text import clock, visible
+from detent.whole_file import write_whole
 
 STDOUT = "-"
 SHOWN = 12  # letters of a digest
@@ -64,19 +63,10 @@ def _write(path: Path, pieces: Iterator[bytes], is_forced: bool) -> None:
     """The whole file or none of it, and never in the place of another without being told to."""
     if not is_forced and os.path.lexists(path):
         raise Refused(f"{path} is there already; another name, or --force")
-    aside = ""
     try:
-        fd, aside = tempfile.mkstemp(prefix=".detent-", dir=path.parent)
-        with open(fd, "wb") as out:
-            for piece in pieces:
-                out.write(piece)
-        os.replace(aside, path)
+        write_whole(path, pieces)
     except OSError as error:
         raise Refused(f"cannot write {path}: {error.strerror}") from None
-    finally:
-        if aside:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(aside)
 
 
 COMMANDS = {"artefacts": artefacts}

@@ -4,8 +4,6 @@ A description is read by models and obeyed; one that changes between two session
 old words are shown until a person has said yes to the new ones.
 """
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import msgspec
 
 from detent.core.value import digest
 from detent.effects.mcp import Offer
+from detent.whole_file import write_whole
 
 FILE = "pins.json"  # in the folder of the servers
 
@@ -54,7 +53,4 @@ class Pins:
         """Believe this from now on."""
         self._known[name] = pin
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        number, made = tempfile.mkstemp(dir=self._path.parent)
-        with os.fdopen(number, "wb") as file:
-            file.write(msgspec.json.encode(self._known))
-        os.replace(made, self._path)
+        write_whole(self._path, msgspec.json.encode(self._known))

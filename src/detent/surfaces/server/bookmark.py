@@ -5,13 +5,13 @@ the same events again; whoever reads must be able to do the same again.
 """
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from detent.errors import DetentError
 from detent.host.reading import Step
+from detent.whole_file import write_whole
 
 if TYPE_CHECKING:
     from detent.surfaces.server.server_context import HttpServer
@@ -43,6 +43,4 @@ async def _begin(room: "HttpServer", mark: Path) -> int:
 
 
 def _keep(path: Path, place: int) -> None:
-    new = path.with_name(f"{path.name}-new")
-    new.write_text(str(place))
-    os.replace(new, path)
+    write_whole(path, str(place).encode())

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from detent.agents.notebook.jupyter import Kernels, kill_orphans, spec
+from detent.agents.notebook.jupyter import Kernel, Kernels, kill_orphans, spec
+from detent.agents.notebook.jupyter.kept import KernelRecords
 from detent.core import EffectFailed
 from detent.effects.census import identity
 from tests.agents.notebook.jupyter.kit import is_running, needs_kernel, until, values
@@ -99,3 +100,25 @@ async def test_kernels_of_a_dead_host_are_found_and_killed(tmp_path: Path) -> No
             assert own.exists(), "that of a living detent stays"
         spec.remove(own)
     assert kill_orphans(home) == 0
+
+
+async def test_who_is_stopped_while_going_on_with_a_kept_kernel_leaves_it_as_it_was(tmp_path: Path) -> None:
+    async with Kernels(str(tmp_path), keep_s=60) as kernels:
+        await (await kernels.get("a")).execute("x = 1")
+        assert await kernels.leave("a", 1)
+    record = KernelRecords(tmp_path).read("a")
+    assert record is not None
+    kernel = Kernel(home=str(tmp_path), stays=True)
+    try:
+        for turns in range(1, 40, 6):
+            going = asyncio.create_task(kernel.attach(record))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            going.cancel()
+            await asyncio.wait((going,))
+            await kernel.leave(60)
+        await kernel.attach(record)
+        assert kernel.pid == record.pid
+        assert values(await kernel.execute("y = x")) == {"x": 1, "y": 1}
+    finally:
+        await kernel.shutdown()

@@ -148,6 +148,8 @@ def test_a_look_keeps_its_budget_and_says_so(namespace: dict[str, Any]) -> None:
     everything = look(budget_s=60.0)
     assert (everything["is_complete"], len(everything["changed"])) == (True, 1500)
     found = look(budget_s=0.002)  # without a number: everything again
+    while not found["changed"]:  # another process had the core all that time
+        found = look(budget_s=0.002)
     assert not found["is_complete"]
     assert len(found["changed"]) < 1500
     assert "v1499" in found["changed"], "the newest first"

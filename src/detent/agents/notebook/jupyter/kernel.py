@@ -8,6 +8,7 @@ knows what to run again.
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -122,6 +123,9 @@ class Kernel:
         except EffectFailed:
             await link.close()
             return
+        except BaseException:  # we are stopped ourselves: the next one may go on with it
+            await link.leave(max(1, int(record.until - time.time())))
+            raise
         self._link, self.executed_before = link, record.executed
         self.generation += 1
 

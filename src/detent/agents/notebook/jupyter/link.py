@@ -140,6 +140,7 @@ class Link:
         """What a kernel asks before it knows the channel for the answer is lost, and it would wait for ever."""
         await monitor.recv_multipart()
         channel.disable_monitor()
+        monitor.close()
 
     @property
     def can_stay(self) -> bool:
@@ -150,7 +151,8 @@ class Link:
         """Leave the process to its keeper, for a while, and give back everything of ours."""
         if self._owner is not None:
             (self.folder / KEPT).write_text(identity(self.pid), encoding="ascii")
-            self._owner.send(b"keep %d\n" % keep_s)
+            with contextlib.suppress(OSError):  # its keeper is gone, and so is the kernel
+                self._owner.send(b"keep %d\n" % keep_s)
             self._owner.close()
             self._owner = None
         if self._manager is not None:
@@ -430,8 +432,6 @@ class Link:
             self._client.stop_channels()
         if self._owner is not None:
             self._owner.close()
-        if self._manager is not None and not is_left:
-            await self._manager.cleanup_resources()
         if self._context is not None:
             self._context.destroy(linger=0)
         for pipe in self._pipes.values():
@@ -439,6 +439,8 @@ class Link:
         self._pipes.clear()
         if not is_left:
             spec.remove(self.folder)
+        if self._manager is not None and not is_left:
+            await self._manager.cleanup_resources()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
