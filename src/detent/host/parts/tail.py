@@ -128,7 +128,7 @@ class Tail:
                 self._let_go(run_id, watched)
         self.everything.ring()
 
-    def moved(self, run_id: str) -> None:
+    def note_moved(self, run_id: str) -> None:
         """Another process has written something of a run: whoever follows has to look."""
         watched = self.runs.get(run_id)
         if watched is not None:

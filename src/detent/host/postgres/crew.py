@@ -19,7 +19,7 @@ from detent.core.events import EVIDENCE, RULES, ContractMoved, Event, Signalled
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, NotWaiting, Refused
 from detent.host.parts.call import ask_probe, call_effect
-from detent.host.parts.child import begin_child, child_machine
+from detent.host.parts.child import awaiting, begin_child, child_id, child_machine
 from detent.host.parts.claim import was_redone
 from detent.host.parts.gap import find_clearance, meet_gap, open_gap
 from detent.host.parts.loaded_run import LoadedRun
@@ -112,6 +112,7 @@ class Crew:
 
         live, contract, queue, begun = await host.surely(try_to_begin)
         if contract is None:
+            await self._end_unwanted(live, wanted)
             return
         if queue:
             host.places.leave(queue)
@@ -126,6 +127,8 @@ class Crew:
                 await self._take_over(live, contract, wanted, begun.dead)
             else:
                 await self._attempt(live, contract, wanted)
+            if contract.effect == "child":
+                await self._end_unwanted(await host.surely(lambda: host.look(wanted.run_id)), wanted)
         except asyncio.CancelledError:
             raise
         except Exception as error:  # noqa: BLE001  # the last guard: whatever it is, the other runs go on
@@ -415,4 +418,15 @@ class Crew:
     async def _child(self, live: LoadedRun, contract: Contract) -> Outcome:
         host = self._host
         machine = await host.database.aside(child_machine, host.journal, live.machine, contract)
-        return await begin_child(host, machine, live, contract)
+        beginning = asyncio.ensure_future(begin_child(host, machine, live, contract))
+        try:
+            return await asyncio.shield(beginning)
+        except asyncio.CancelledError:
+            await asyncio.wait((beginning,))  # what is on its way to the database arrives there
+            raise
+
+    async def _end_unwanted(self, live: LoadedRun, wanted: Delivery) -> None:
+        """Whoever wanted a child may have given up while it began, when there was no run yet to be told."""
+        child = child_id(wanted.run_id, wanted.contract_id)
+        if awaiting(live.run, child, wanted.contract_id) is None:
+            await self._host.end_child(child)

@@ -348,10 +348,7 @@ def bring_up(  # where it is, and where it was
     cached: LoadedRun | None,
     found: Sequence[EventRow] = (),
 ) -> LoadedRun:
-    """A run as it is at an event, from what this process has of it and what others have written since.
-
-    Some of that may be `found` already.
-    """
+    """A run as it is at an event, from what this process has of it and what was written since, `found` or not yet."""
     if cached is not None and (cached.run.seq > seq or cached.no != no):
         cached = None
     if cached is None and seq > SHORT:

@@ -82,6 +82,9 @@ class PostgresPerformer(PostgresMover, Protocol):
     def places(self) -> "PlaceKeeper":
         """What this worker says of its place and does about others."""
 
+    async def end_child(self, run_id: str) -> None:
+        """A contract was stopped that had begun this run."""
+
     def forget_source(self, source: str) -> None:
         """Look anew for what a source brings."""
 

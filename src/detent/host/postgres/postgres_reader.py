@@ -149,6 +149,6 @@ class PostgresReader(RunReader):
             async for heard in connection.notifies(timeout=LOOK_S, stop_after=1):
                 is_heard = True
                 for run_id in read_moved(heard.payload, self.mark):
-                    self.tail.moved(run_id)
+                    self.tail.note_moved(run_id)
             if not is_heard:
                 self.tail.ring_all()

@@ -304,7 +304,7 @@ class PostgresRoom(Precautions):
         if plan.entries:
             self.reader.tail.wrote(live.run.id, plan.entries)
         else:
-            self.reader.tail.moved(live.run.id)  # nobody followed when it was folded
+            self.reader.tail.note_moved(live.run.id)  # nobody followed when it was folded
         if folded.has_jobs:
             self.queue.wake_up()
         self.act(folded)

@@ -9,7 +9,7 @@ from detent.core.machine import Group
 from detent.errors import Unknown
 from detent.testing.conformance.stage import DOING, DOOR, HostOpener, Outside, one, parent_of, refusal, until
 
-TRIES = 20
+TRIES = 8
 MOMENT_S = 0.015  # in which a host does most of what it does at once
 HANGING = one(Action("deed", "hang", {"number": "{{ context.number }}"}), name="hanging")
 WAITING = one(Action("deed", "hang", {}), name="hanging_child")
