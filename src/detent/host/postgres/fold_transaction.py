@@ -25,7 +25,7 @@ from detent.host.parts.outbox import Outbox
 from detent.host.policy_check import Rulings
 from detent.host.postgres.connection import GONE
 from detent.host.postgres.job_queue import ANYWHERE, QUEUE, JobQueue, QueuedJob, name_need, name_place
-from detent.host.postgres.journal import SHORT, PostgresJournal, take_claims, write_batch
+from detent.host.postgres.journal import SHORT, Overtaken, PostgresJournal, take_claims, write_batch
 from detent.host.postgres.postgres_reader import PostgresReader
 from detent.host.postgres.statement import Statements
 
@@ -43,6 +43,7 @@ PRESUME_HELD = (
     " 1 / (not exists (select 1 from runs where name = 'restored' and state <> 'closed') and (%s = '' or exists"
     " (select 1 from work where run = %s and contract_id = %s and worker = %s and turn = %s)))::int"
 )
+WRONG = (psycopg.errors.DivisionByZero, psycopg.errors.PipelineAborted)
 HELD = "select worker, turn from work where run = (select no from runs where run_id = %s) and contract_id = %s"
 FIRST = (
     "select nextval(pg_get_serial_sequence('runs', 'no')), extract(epoch from clock_timestamp())::float8,"
@@ -401,8 +402,7 @@ def fold_run(  # noqa: PLR0913  # one transaction needs to know all this
 ) -> Folded:
     """Fold a run in one transaction and commit it; raises `CommitCut` where nobody knows whether that was done.
 
-    With `presumed` the run is taken as it was cached, and raises `WrongPresumption` where it is not.
-    """
+    With `presumed` the run is taken as it was cached, and raises `WrongPresumption` where it is not."""
     room = FoldTransaction(host, connection, journal.inside(connection))
     folded: Folded | None = None
     commit: psycopg.Cursor | None = None
@@ -427,7 +427,7 @@ def fold_run(  # noqa: PLR0913  # one transaction needs to know all this
         if folded is not None and commit is not None and commit.statusmessage == "COMMIT":
             return folded._replace(is_told=False)  # only others were not told
         _roll_back(connection)
-        if isinstance(error, (psycopg.errors.DivisionByZero, psycopg.errors.PipelineAborted)):
+        if presumed is not None and isinstance(error, WRONG):
             raise WrongPresumption from None
         if folded is not None and isinstance(error, GONE) and connection.closed:
             raise CommitCut(folded) from error
@@ -437,6 +437,8 @@ def fold_run(  # noqa: PLR0913  # one transaction needs to know all this
         raise
     if folded is None and presumed is not None:
         raise WrongPresumption
+    if commit is not None and commit.statusmessage != "COMMIT":  # a failed transaction ends so, without an error
+        raise Overtaken
     return (folded or found)._replace(now=room.find_now())
 
 
