@@ -6,6 +6,7 @@ what came of its call all the same: it answers the open doubt, or is told as a s
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -422,7 +423,9 @@ class Crew:
         try:
             return await asyncio.shield(beginning)
         except asyncio.CancelledError:
-            await asyncio.wait((beginning,))  # what is on its way to the database arrives there
+            while not beginning.done():  # what is on its way arrives there, however often we are stopped
+                with suppress(asyncio.CancelledError):
+                    await asyncio.wait((beginning,))
             raise
 
     async def _end_unwanted(self, live: LoadedRun, wanted: Delivery) -> None:
