@@ -64,7 +64,7 @@ def test_edited_arguments_are_checked_and_carried_out(stage: Stage, look: Look) 
     expect(page.get_by_text("channel must match")).to_be_visible()
     expect(page.get_by_label("channel")).to_be_focused()
     page.get_by_label("channel").fill("beta")
-    page.get_by_role("button", name="Approve with these arguments").click()
+    press(page.get_by_role("button", name="Approve with these arguments"))
     told(page, "Approved with your arguments.")
     until(lambda: "3.2.0" in (stage.folder / "outbox.txt").read_text())
     assert "beta" in str(stage.ask("/api/runs?limit=1")["runs"]) or "beta" in str(

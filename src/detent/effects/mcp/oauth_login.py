@@ -167,8 +167,6 @@ def make_auth(url: str, tokens: TokenFile, login: BrowserLogin | None) -> "httpx
     logging.getLogger("mcp.client.auth").addHandler(logging.NullHandler())  # its tracebacks are no user's concern
     made = OAuthClientProvider(url, about, tokens, *ways)
     tokens.brief(made.context)
-    if login is not None:
-        return made
     from detent.effects.mcp.renewing_auth import RenewingAuth  # noqa: PLC0415
 
     return RenewingAuth(made, tokens)

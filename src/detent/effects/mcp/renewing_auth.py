@@ -16,7 +16,7 @@ LONG_AGO = 1.0
 
 
 class RenewingAuth(httpx2.Auth):
-    """The SDK's provider for runs: nobody is there to log in, so what can be renewed is renewed first."""
+    """The SDK's provider; what can be renewed is renewed before anybody logs in."""
 
     requires_response_body = True
 

@@ -39,11 +39,13 @@ def _say_what_it_takes(error: click.BadParameter) -> str:
         least, most = kind.min, kind.max
         whole = isinstance(kind, click.IntRange)
         if least is not None and most is not None:
-            words = "it is a whole number from {least} to {most}" if whole else "it is a number from {least} to {most}"
-            return _(words, least=least, most=most)
+            if whole:
+                return _("it is a whole number from {least} to {most}", least=least, most=most)
+            return _("it is a number from {least} to {most}", least=least, most=most)
+        if least is not None and whole:
+            return _("it is a whole number, {least} or more", least=least)
         if least is not None:
-            words = "it is a whole number, {least} or more" if whole else "it is a number, {least} or more"
-            return _(words, least=least)
+            return _("it is a number, {least} or more", least=least)
     if kind in (click.INT, click.FLOAT):
         return _("it is a whole number") if kind is click.INT else _("it is a number")
     return ""

@@ -51,7 +51,7 @@ class Files:
 async def _ask(host: Host) -> Run:
     """A run of `host` that has done its first local call there, and asks before the second."""
     run = await host.start(TWO)
-    return await until(host, run.id, lambda run: bool(run.waiting))
+    return await until(host, run.id, lambda run: run.state == "second" and bool(run.waiting))
 
 
 async def _go_on(host: Host, run: Run) -> None:

@@ -56,9 +56,13 @@ class KernelKeeper:
 
     def _welcome(self) -> None:
         owner, _ = self._listener.accept()
+        with contextlib.suppress(BlockingIOError):
+            while self._owner is not None:  # it may just have left
+                self._hear()
         if self._owner is not None:
             owner.close()  # it has one
             return
+        owner.setblocking(False)
         self._owner, self._heard, self.until = owner, b"", 0.0
         self._selector.register(owner, selectors.EVENT_READ, self._hear)
 
@@ -68,6 +72,8 @@ class KernelKeeper:
             return
         try:
             piece = owner.recv(1024)
+        except BlockingIOError:
+            raise
         except OSError:
             piece = b""
         if piece:

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from detent.agents.notebook.jupyter import spec
-from detent.agents.notebook.jupyter.link import KEPT, Link, own
+from detent.agents.notebook.jupyter.link import CHANNELS, KEPT, Link, own
 from detent.agents.notebook.jupyter.pipe import KernelPipe
 from detent.core import EffectFailed
 from detent.effects import process
@@ -172,7 +172,7 @@ class KeptLink(Link):
     async def open(self, within_s: float) -> None:
         """Go on with the process; an EffectFailed says why that is not possible."""
         try:
-            given = json.loads((self.folder / "connection.json").read_text(encoding="utf-8"))
+            given = json.loads((self.folder / CHANNELS).read_text(encoding="utf-8"))
             self._owner = own(self.folder)
         except (OSError, ValueError) as error:
             raise EffectFailed(f"the kernel that was kept cannot be reached: {error}") from error

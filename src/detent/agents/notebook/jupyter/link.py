@@ -27,6 +27,7 @@ from detent.core.value import scrub
 from detent.effects import process, sandbox
 from detent.effects.census import identity
 from detent.effects.sandbox import NO_WISH, SandboxWish
+from detent.whole_file import write_whole
 
 SAID_MAX = 4000
 KNOCK_S = 0.2  # how often a starting kernel is asked whether it is there
@@ -36,10 +37,9 @@ REAP_S = 5.0
 TAKE_UP_S = 0.5
 POLL_S = 0.02
 RECONNECT_MS = 20
-HANDSHAKE, JOIN_S = (
-    0x1000,
-    1.0,
-)  # zmq's event that both sides know a channel, and how long a kernel that answers may take
+HANDSHAKE = 0x1000  # zmq's event that both sides know a channel
+JOIN_S = 1.0  # so long may that take a kernel that answers
+CHANNELS = "channels.json"  # how the kernel of a keeper is reached
 KEPT = "kept"  # a file in the folder of a kernel that was left: whoever it names keeps the folder
 
 
@@ -119,6 +119,8 @@ class Link:
         await self._answers(within_s)
         if self._keeper:
             self._owner = own(self.folder)
+            # Ours to keep: the library takes its own file away with the object that wrote it.
+            write_whole(self.folder / CHANNELS, (self.folder / "connection.json").read_bytes())
 
     def _prepare_context(self) -> None:
         self._context = spec.load_extra("zmq.asyncio").Context()
@@ -265,9 +267,7 @@ class Link:
         while True:
             frames = await socket.recv_multipart()
             self._heard_at = time.monotonic()
-            with contextlib.suppress(
-                Exception
-            ):  # one bad message (a forged one, or JSON too deep) is no reason to go deaf
+            with contextlib.suppress(Exception):  # a bad message (forged, or too deep) is no reason to go deaf
                 message = session.deserialize(session.feed_identities(frames)[1])
                 parent = message["parent_header"].get("msg_id", "")
                 take(message["header"]["msg_type"], parent, message["content"])
