@@ -126,6 +126,24 @@ transitions: [{from: a, to: b}, {from: a, to: a, condition: "{{ context.n < 3 }}
     assert told(text % ", {id: tell, tool: tell, effect: irreversible}") != [], "what fails itself is done again"
 
 
+def test_an_error_of_another_type_takes_the_rows_behind() -> None:
+    rows = (
+        Transition("a", "a", when="true", even_failed=True),
+        Transition("a", "done", error="approval_rejected"),
+        Transition("a", "b", error="tool_failure"),
+        Transition("a", "done"),
+        Transition("b", "c", when="true", even_failed=True),
+        Transition("c", "done"),
+    )
+    work = {
+        "a": (Action("look", "look"),),
+        "b": (Action("see", "look"),),
+        "c": (Action("pay", "pay", kind="irreversible"),),
+    }
+    machine = Machine("m", "a", rows, work, {"done": Status.COMPLETED})
+    assert [(hole.action, hole.deed) for hole in prove(machine, irreversible).holes] == [("see", "pay")]
+
+
 GATE = """
 states:
   check: {type: initial}

@@ -199,14 +199,27 @@ def taking(place: Place, trouble: StateTrouble) -> list[Row]:
         open_rows = [way for way in place.settled if way.when is not None or way.row.even_failed]
         found, is_sure = _first(open_rows, facts)
         return found if is_sure else [*found, *place.caught, *place.net]
-    typed = [way for way in place.caught if error is None or error.matches(way.row.error)]
-    found, is_sure = _first(typed, facts)
-    if is_sure and error is not None:
+    if error is None:
+        return _take_anything(place, facts)
+    found, is_sure = _first([way for way in place.caught if error.matches(way.row.error)], facts)
+    if is_sure:
         return found
-    is_final = error is not None and any(error.matches(kind) for kind in NEVER_RETRIED)
+    is_final = any(error.matches(kind) for kind in NEVER_RETRIED)
     open_rows = [way for way in place.settled if way.row.even_failed and not (is_final and way.row.is_retry)]
     more, is_sure = _first(open_rows, facts)
     return [*found, *more] if is_sure else [*found, *more, *place.net]
+
+
+def _take_anything(place: Place, facts: Facts) -> list[Row]:
+    """The rows that can take an error whose type nobody knows: of each type, and whether it may be retried or not."""
+    found: list[Row] = []
+    for kind in dict.fromkeys(way.row.error for way in place.caught):
+        found += _first([way for way in place.caught if way.row.error == kind], facts)[0]
+    open_rows = [way for way in place.settled if way.row.even_failed]
+    found += _first(open_rows, facts)[0]
+    final, is_sure = _first([way for way in open_rows if not way.row.is_retry], facts)
+    found += [way for way in final if way not in found]
+    return found if is_sure else [*found, *place.net]
 
 
 def _ways(place: Place) -> list[Row]:
