@@ -195,7 +195,7 @@ class Looker:
         # Of a request that failed the browser says where it went to; of all else, which of our files is to blame.
         is_request = is_guarded(urlsplit(said.location["url"]).path)
         if said.type == "error" and not self.may_be_refused:
-            self.complaints.append(said.text)
+            self.complaints.append(f"{said.text} {said.location.get('url')}")
         elif said.type == "error" and not is_request:  # one of our own files, which nobody was there to give
             self.unanswered.append((said.location["url"], said.text))
 
@@ -210,7 +210,7 @@ class Looker:
         self.context.close()
         mine = (self.stage.address, "data:", "blob:")
         assert [url for url in self.requests if not url.startswith(mine)] == [], "the page asked somebody else"
-        self.complaints += [text for url, text in self.unanswered if url not in self.failed]
+        self.complaints += [f"{text} {url}" for url, text in self.unanswered if url not in self.failed]
         assert self.complaints == [], f"the console shows errors: {self.complaints}"
 
 
