@@ -31,10 +31,11 @@ def write_whole(
             os.unlink(draft)
         raise
     if is_durable:
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
 
 
-def _sync_folder(path: Path) -> None:
+def sync_folder(path: Path) -> None:
+    """Make the names in a folder durable."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(folder)

@@ -25,6 +25,7 @@ from detent.guarding.tool_machine import ToolTerms
 
 PATH = "/api/callers"
 POLL_S = 20.0  # so long does one request wait for news
+CANCEL_S = 0.5  # so long is a cancellation given before it is said again
 PATIENCE_S = 60.0  # so long may a server be away
 PAUSE_S = 0.2
 T = TypeVar("T")
@@ -102,9 +103,9 @@ class ServerDesk:
         if self._replying:
             await asyncio.wait(self._replying, timeout=PATIENCE_S)
         self._is_leaving = True
-        if self._listening is not None:
+        while self._listening is not None and not self._listening.done():
             self._listening.cancel()
-            await asyncio.wait({self._listening})
+            await asyncio.wait({self._listening}, timeout=CANCEL_S)
 
     # what the holder of the journal says
 

@@ -93,8 +93,8 @@ def project(job: Job, run_id: str, state: str, *, is_paused: bool = False) -> Ha
     keys = _plain(hand.keys)
     kept = Stored(text, digest(stored.text), revision, run_id, notice, hand.scratchpad, keys)
     # The journal has all but what people wrote: only that must be on disk, and once is enough.
-    write(page.with_name(STORED), msgspec.json.encode(kept), is_synced=bool(hand.scratchpad or keys))
-    write(page, text.encode(), is_synced=False)
+    write(page.with_name(STORED), msgspec.json.encode(kept), is_durable=bool(hand.scratchpad or keys))
+    write(page, text.encode(), is_durable=False)
     return hand
 
 
@@ -249,10 +249,10 @@ def _aside(page: Path, text: str, mark: str = "edited") -> Path:
     return aside
 
 
-def write(path: Path, body: bytes, *, is_synced: bool = True) -> None:
-    """The whole file or nothing, on disk before it is seen; not `is_synced`: it can be made again."""
+def write(path: Path, body: bytes, *, is_durable: bool = True) -> None:
+    """The whole file or nothing, on disk before it is seen; not `is_durable`: it can be made again."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, body, mode=FOR_ALL, is_durable=is_synced)
+    write_whole(path, body, mode=FOR_ALL, is_durable=is_durable)
 
 
 def difference_of(before: str, after: str, name: str) -> str:

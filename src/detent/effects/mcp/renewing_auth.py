@@ -18,8 +18,6 @@ LONG_AGO = 1.0
 class RenewingAuth(httpx2.Auth):
     """The SDK's provider; what can be renewed is renewed before anybody logs in."""
 
-    requires_response_body = True
-
     def __init__(self, provider: OAuthClientProvider, tokens: TokenFile) -> None:
         self._provider, self._tokens = provider, tokens
 

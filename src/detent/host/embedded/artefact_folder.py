@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from detent.errors import JournalError, Unknown
+from detent.whole_file import sync_folder
 
 FOLDER = "artefacts"
 PIECE = 1024 * 1024
@@ -52,7 +53,7 @@ class ArtefactFolder:
         finally:
             draft.unlink(missing_ok=True)
         for folder in (place, content.parent):
-            _sync(folder)
+            sync_folder(folder)
         return digest, size
 
     def _link(self, file: Path, name: Path) -> None:
@@ -109,11 +110,3 @@ class ArtefactFolder:
         root = self._root / "runs"
         names = os.listdir(root) if root.is_dir() else []
         return {run_id: sorted(os.listdir(root / run_id)) for run_id in names}
-
-
-def _sync(folder: Path) -> None:
-    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -21,6 +21,7 @@ from detent.host.embedded.marker import HOME_MARKER, check_missing, read_identit
 from detent.host.embedded.schema import open_reading
 from detent.host.parts.claim_check import differences
 from detent.host.reading import BackupReport
+from detent.whole_file import sync_folder
 
 JOURNAL = "journal.db"
 OWN = {
@@ -184,15 +185,6 @@ def _is_stamp(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def sync_folder(path: Path) -> None:
-    """Make the names in a folder durable."""
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 def moment_of(path: Path) -> float:

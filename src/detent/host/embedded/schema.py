@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from detent.errors import JournalError
+from detent.whole_file import sync_folder
 
 # Version 1, for ever; a new file is made of it and then of every migration, so there is only one road to a schema.
 SCHEMA = """
@@ -272,11 +273,7 @@ def _make(path: Path) -> None:
         return
     finally:
         new.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 def lacking(db: sqlite3.Connection, names: Iterable[str]) -> list[str]:

@@ -316,16 +316,16 @@ class AnyJournal(ABC):
 _questions = msgspec.json.Decoder(tuple[OpenQuestion, ...]).decode
 
 
-def _read_error(text: str) -> tuple[dict[str, str] | None, int]:
-    """Why a run has not ended well, and how much failed of one that has."""
+def _read_error(text: str, status: Status) -> tuple[dict[str, str] | None, int]:
+    """Why a run has not ended well, and how much failed of one that has; a tool may name its errors as it likes."""
     error = msgspec.json.decode(text) if text else None
-    return (None, int(error["message"])) if error and error["type"] == TOLERATED else (error, 0)
+    return (None, int(error["message"])) if error and status is Status.COMPLETED else (error, 0)
 
 
 def record_of_row(row: Any) -> Record:
     """A row of `SUMMARY` as a value."""
     try:
-        error, failed = _read_error(row[17])
+        error, failed = _read_error(row[17], Status(row[4]))
         summary = Summary(
             run_id=row[0], name=row[1], machine=row[2], state=row[3], status=Status(row[4]), seq=row[5],
             started_at=row[6], updated_at=row[7], wake_at=row[8] or 0.0, waiting=_questions(row[9]),

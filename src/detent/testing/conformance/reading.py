@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import ClassVar
 
-from detent.core import Action, Status
+from detent.core import Action, Contract, EffectFailed, Outcome, Status, effect
 from detent.core.history import Entry
 from detent.errors import Unknown
 from detent.host.reading import Query
@@ -252,3 +252,23 @@ async def check_every_question_has_its_answer(open_host: HostOpener, home: Path)
         assert len(list(reader.transcript(["above", child]))) > 2
         assert reader.old_runs(0.0) == ([], 0)
         assert reader.old_runs(1e12)[1] == 1, "the one that holds a key is kept"
+
+
+async def check_an_error_of_any_name_is_listed_as_it_is(open_host: HostOpener, home: Path) -> None:
+    """A tool names its errors as it likes, and may have a name that the list uses for something else."""
+    names = ("tolerated", "error", "completed", "")
+
+    async def perform(contract: Contract) -> Outcome:
+        raise EffectFailed("not a number", type=contract.input["type"])
+
+    liar = effect("lie", kind="pure")(perform)
+    machine = one(Action("deed", "lie", {"type": "{{ context.type }}"}))
+    async with open_host(home, [liar]) as host:
+        for number, name in enumerate(names):
+            await host.start(machine, {"type": name}, run_id=f"r{number}")
+            await host.settled(f"r{number}")
+        listed = {run.run_id: run.error for run in host.reader.list().runs}
+        for number in range(len(names)):
+            error = (await host.show(f"r{number}")).error
+            assert error is not None
+            assert listed[f"r{number}"] == {"type": error.type, "message": error.message}
