@@ -26,7 +26,7 @@ from bench.engine import DOOR, folder, noop
 from bench.figure import Figure
 from detent import Action, Question, Signalled
 from detent.host.embedded import EmbeddedHost
-from detent.host.parts.loaded_run import load
+from detent.host.parts.loaded_run import LoadedRun, load
 from detent.host.port import Host
 from detent.host.postgres import PostgresHost
 from detent.host.postgres.connection import Database
@@ -65,7 +65,7 @@ class Contender(NamedTuple):
     """Who does the steps: how its database is made, its processes, and the question whether all is done."""
 
     name: str
-    prepare: Callable[[str], None]
+    prepare: Callable[[str], object]
     work: Callable[[str, int], list[str]]  # the command of the n-th worker
     begin: Callable[[str], list[str]]
     left: str  # SQL: how much is still to be done
@@ -142,7 +142,7 @@ def _make_queue() -> Contender:
     program = [sys.executable, "-m", "bench.contender.queue_worker"]
     return Contender(
         "procrastinate",
-        lambda address: subprocess.run([*program, "prepare", address], check=True) and None,
+        lambda address: subprocess.run([*program, "prepare", address], check=True),
         lambda address, _: [*program, "work", address],
         lambda address: [*program, "begin", address, str(RUNS), str(LENGTH)],
         "select count(*) from procrastinate_jobs",
@@ -265,6 +265,10 @@ def long_run() -> Iterator[Figure]:
                  round(ratio, 2), "≤ 2× of 100", ratio <= 2)  # fmt: skip
 
 
+async def _tell(host: PostgresHost, live: LoadedRun, events: list[Signalled]) -> None:
+    await host.fold(live, lambda _: events)
+
+
 async def _open_long(address: str, home: Path) -> tuple[float, float]:
     async with PostgresHost(Database(address), home, [], is_working=False, grace_s=0.0) as host:
         for count in (100, 100_000):
@@ -272,8 +276,7 @@ async def _open_long(address: str, home: Path) -> tuple[float, float]:
             live = await host.look(run.id)
             told = [Signalled(("OPEN", "CLOSE")[number % 2], at=1.0) for number in range(count - 1)]
             for first in range(0, len(told), 1000):  # many in a transaction: it is about reading them
-                some = told[first : first + 1000]
-                await host.fold(live, lambda _, some=some: some)
+                await _tell(host, live, told[first : first + 1000])
 
         def reopen(count: int) -> float:
             begun = time.perf_counter()

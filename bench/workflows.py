@@ -67,7 +67,9 @@ def _step(number: int) -> str:
 
 def long_file(lines: int) -> str:
     """A workflow as people write it, of that many lines."""
-    states, rows, number = [], [], 0
+    states: list[str] = []
+    rows: list[str] = []
+    number = 0
     while len(states) + len(rows) < lines - 8:
         states += [
             f"  step{number}:",

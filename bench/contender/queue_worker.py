@@ -29,7 +29,7 @@ async def work(address: str) -> None:
     app = make_app(address)
     async with app.open_async():
         worker = Worker(app, concurrency=SLOTS, delete_jobs="always", install_signal_handlers=False)
-        going = asyncio.create_task(worker.run())
+        going = asyncio.create_task(worker.run())  # type: ignore[no-untyped-call]  # the library's
         while worker.worker_id is None:  # noqa: ASYNC110  # the library rings no bell
             await asyncio.sleep(0.001)
         print("ready", flush=True)
