@@ -5,7 +5,7 @@ import pytest
 from detent import Action, Branch, Contract, Limits, Machine, Status, table
 from detent.core.attribute import LETTERS_MAX, read_attributes
 from detent.core.expression import compile_template
-from detent.core.expression.operation import TEXT_MAX
+from detent.core.expression.value_operation import TEXT_MAX
 from detent.core.people import People, Person
 from detent.core.people_change import PeopleChange, apply_change
 from detent.core.policy import Call, Policy, Rule

@@ -16,7 +16,7 @@ from jinja2 import ChainableUndefined, Environment
 
 from detent.core.expression import compile_condition, compile_template, is_constant, names
 from detent.core.expression.filter import FILTERS, TESTS
-from detent.core.expression.step_record import STEP_FILTERS
+from detent.core.expression.step_filter import STEP_FILTERS
 from detent.errors import DefinitionError, ExpressionError
 from tests.effort import examples
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from detent.core.expression.step_record import STEP_FILTERS, item_record, last_output, last_value, record
+from detent.core.expression.step_filter import STEP_FILTERS, item_record, last_output, last_value, record
 
 step, at, text = STEP_FILTERS["step"], STEP_FILTERS["step_at"], STEP_FILTERS["step_text"]
 FAILED = {"success": False, "error": {"message": "no disk"}}

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import get_args
 
 from detent.core.expression.filter import FILTERS
-from detent.core.expression.step_record import STEP_FILTERS
+from detent.core.expression.step_filter import STEP_FILTERS
 from detent.define.grammar import SHAPES, Kind
 from detent.testing.case import CASE, EXPECT, STEP
 from tests.define.reference import FILTER_WORDS, TITLES, WORDS, renewed

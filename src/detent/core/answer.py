@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.core import attempt
+from detent.core import contract_lifecycle
 from detent.core.branch import in_doubt
 from detent.core.contract import ASKED, Contract, Deed, Failure
 from detent.core.events import ContractMoved, Signalled
@@ -28,7 +28,7 @@ def suspend(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor:
     if contract.is_signed and question.reason in ASKED:
         question = replace(question, require_signature=True)
     # A doubt does not expire: closing it unanswered would forget that the deed may have been done.
-    expires_at = 0.0 if question.reason == "outcome_unknown" else attempt.expiry(draft, question)
+    expires_at = 0.0 if question.reason == "outcome_unknown" else contract_lifecycle.expiry(draft, question)
     is_policy = actor == POLICY
     if is_policy:
         say_rule(draft, contract, question.data.get(POLICY))
@@ -73,7 +73,9 @@ def resume(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: 
         _use_earlier(draft, contract, question, said, actor)
     elif said.approved is False and question.hears_no and not is_void and not contract.is_adrift:
         _keep(draft, contract, said)
-        attempt.perform(draft, contract, "resume", actor, answers=(*contract.answers, said), asked=question.data)
+        contract_lifecycle.perform(
+            draft, contract, "resume", actor, answers=(*contract.answers, said), asked=question.data
+        )
     elif said.approved is False:
         _reject(draft, contract, said, event, actor)
     else:
@@ -96,7 +98,7 @@ def take_ruling(draft: WorkingCopy, event: Signalled) -> None:
     if contract.status is not Status.WAITING or contract.question is None or contract.question.reason not in ASKED:
         raise NotWaiting(f"contract `{contract.id}` asks nothing")
     draft.contracts[contract.id] = replace(
-        contract, question=question, rule=_rule(question), expires_at=attempt.expiry(draft, question)
+        contract, question=question, rule=_rule(question), expires_at=contract_lifecycle.expiry(draft, question)
     )
 
 
@@ -234,11 +236,11 @@ def _agree(draft: WorkingCopy, contract: Contract, question: Question, said: Ans
     if contract.effect == "ask":
         running = draft.move(contract, "resume", actor, answers=answers)
         result = {"approved": True, "by": said.by, "comment": said.comment, "data": said.data}
-        attempt.finish(draft, draft.move(running, "succeed", actor, result=result, effect_state="done"))
+        contract_lifecycle.finish(draft, draft.move(running, "succeed", actor, result=result, effect_state="done"))
     else:
         judges = question.approvers or contract.judges
         again = _name_earlier(question.earlier) or contract.again
-        attempt.perform(draft, contract, "resume", actor, answers=answers, approved=contract.call_hash,
+        contract_lifecycle.perform(draft, contract, "resume", actor, answers=answers, approved=contract.call_hash,
                         asked=question.data, judges=judges, separate=question.separate, again=again,
                         is_signed=contract.is_signed or question.require_signature)  # fmt: skip
 
@@ -270,7 +272,7 @@ def _use_earlier(draft: WorkingCopy, contract: Contract, question: Question, sai
     _keep(draft, contract, said)
     running = draft.move(contract, "resume", actor, answers=(*contract.answers, said))
     result = question.earlier.get("result") if said.result is None else said.result
-    attempt.finish(draft, draft.move(running, "succeed", actor, result=result))
+    contract_lifecycle.finish(draft, draft.move(running, "succeed", actor, result=result))
 
 
 def _supersede(draft: WorkingCopy, contract: Contract, question: Question, said: Answer, actor: str) -> None:
@@ -280,9 +282,9 @@ def _supersede(draft: WorkingCopy, contract: Contract, question: Question, said:
     draft.move(running, "reject", actor, error=Failure("approval_rejected", "superseded"))
     args = said.args or {}
     new_id = draft.number(contract.id.rpartition("/")[0], contract.lane)
-    key, kind = contract.key, attempt.kind_of(draft, work, contract, args)
+    key, kind = contract.key, contract_lifecycle.kind_of(draft, work, contract, args)
     if kind == "irreversible" and work.key is None:
-        key = attempt.deed_key(draft, new_id, contract.effect, args, contract.repeat)
+        key = contract_lifecycle.deed_key(draft, new_id, contract.effect, args, contract.repeat)
     call_hash = digest([contract.effect, args])
     is_enough = question.quorum <= 1
     if is_enough:
@@ -304,7 +306,7 @@ def _supersede(draft: WorkingCopy, contract: Contract, question: Question, said:
         expires_at=0.0,
     )
     draft.contracts[new_id] = new
-    attempt.start(draft, new, work)
+    contract_lifecycle.start(draft, new, work)
 
 
 def _reject(draft: WorkingCopy, contract: Contract, said: Answer, event: ContractMoved, actor: str) -> None:
@@ -312,7 +314,7 @@ def _reject(draft: WorkingCopy, contract: Contract, said: Answer, event: Contrac
     running = draft.move(contract, "resume", actor, answers=(*contract.answers, said))
     who = f"{said.by or 'somebody'} said no" + (f": {said.comment}" if said.comment else "")
     error = event.error or Failure("approval_rejected", who)
-    attempt.finish(draft, draft.move(running, "reject", actor, error=error, result=said.result))
+    contract_lifecycle.finish(draft, draft.move(running, "reject", actor, error=error, result=said.result))
 
 
 def _settle(draft: WorkingCopy, contract: Contract, said: Answer, event: ContractMoved, actor: str) -> None:
@@ -324,14 +326,14 @@ def _settle(draft: WorkingCopy, contract: Contract, said: Answer, event: Contrac
         known = draft.get("answers").get(contract.action) or {"call_hash": contract.call_hash}
         draft.put("answers", contract.action, {**known, "outcome": said.outcome})
         running = draft.move(contract, "resume", actor)
-        attempt.succeed(draft, running, replace(event, result=said.result), actor)
+        contract_lifecycle.succeed(draft, running, replace(event, result=said.result), actor)
     elif said.outcome == "not_happened" and contract.is_adrift:
         draft.move(contract, "cancel", actor, error=Failure("cancelled", "it did not happen"), effect_state="none")
     elif said.outcome == "not_happened" and event.error is not None:  # the probe, or late evidence: it failed
         running = draft.move(contract, "resume", actor, effect_state="none")
-        attempt.finish(draft, draft.move(running, "fail", actor, error=event.error, result=event.result))
+        contract_lifecycle.finish(draft, draft.move(running, "fail", actor, error=event.error, result=event.result))
     elif said.outcome == "not_happened":
-        attempt.perform(draft, contract, "resume", actor, effect_state="none")
+        contract_lifecycle.perform(draft, contract, "resume", actor, effect_state="none")
     elif said.outcome == "give_up":
         if contract.effect_state == "possible" and draft.get("rules") >= 4:
             who = said.by or "somebody"
@@ -340,7 +342,7 @@ def _settle(draft: WorkingCopy, contract: Contract, said: Answer, event: Contrac
             )
         unknown = f"{said.by or 'somebody'} gave up: it may or may not have happened"
         error = event.error or Failure("tool_failure.unknown_outcome", unknown)
-        attempt.finish(draft, draft.move(contract, "cancel", actor, error=error))
+        contract_lifecycle.finish(draft, draft.move(contract, "cancel", actor, error=error))
     else:
         raise Refused("say `outcome`: happened (with `result`), not_happened (run it) or give_up")
 
@@ -355,20 +357,20 @@ def _check_landed(draft: WorkingCopy, contract: Contract) -> None:
 
 def _take_callback(draft: WorkingCopy, contract: Contract, event: ContractMoved, actor: str) -> None:
     if event.actor == CALLER:  # the program that makes the call is there now; what people said to it still holds
-        attempt.perform(draft, contract, "resume", actor, effect_state="none")
+        contract_lifecycle.perform(draft, contract, "resume", actor, effect_state="none")
         return
     running = draft.move(contract, "resume", actor)
     if event.error is not None:
-        attempt.finish(draft, draft.move(running, "fail", actor, error=event.error, result=event.result))
+        contract_lifecycle.finish(draft, draft.move(running, "fail", actor, error=event.error, result=event.result))
     else:
-        attempt.succeed(draft, running, event, actor)
+        contract_lifecycle.succeed(draft, running, event, actor)
 
 
 def expire(draft: WorkingCopy, contract: Contract) -> None:
     """Nobody answered, or the time of a sleep is over."""
     reason = contract.question.reason if contract.question else "approval"
     if reason == "timer":
-        attempt.wake(draft, contract)
+        contract_lifecycle.wake(draft, contract)
     elif reason != "outcome_unknown" and contract.is_irreversible and contract.effect_state == "possible":
         if contract.question is not None and contract.question.hears_no:
             draft.aborted.append(contract.id)
@@ -379,7 +381,7 @@ def expire(draft: WorkingCopy, contract: Contract) -> None:
             error = Failure("already_done", error.message, {"holder": _holder(contract.question.earlier)})
         if contract.question is not None and contract.question.hears_no:
             draft.aborted.append(contract.id)
-        attempt.finish(draft, draft.move(contract, "timeout", "timer", error=error))
+        contract_lifecycle.finish(draft, draft.move(contract, "timeout", "timer", error=error))
 
 
 def _holder(earlier: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from detent.core.chart import Work
+from detent.core.compiled_machine import Work
 from detent.core.contract import PLACE, Contract, Failure
 from detent.core.question import Question
 from detent.core.run import BranchState

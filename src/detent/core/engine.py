@@ -6,7 +6,7 @@ An event that is not accepted raises `Refused` and changes nothing.
 
 from msgspec.structs import replace
 
-from detent.core import answer, attempt, budget, place, route, state_work
+from detent.core import answer, budget, contract_lifecycle, group_wait, route, state_work
 from detent.core import fork_migrate as graft
 from detent.core import retry as again
 from detent.core import shortcut as straight
@@ -142,7 +142,7 @@ def _begin_run(draft: WorkingCopy, event: Started) -> None:
         if event.place_at:
             draft.changes["place_at"] = event.place_at
         if event.place_question and draft.ending is None:
-            place.ask(draft, event.place_question)
+            group_wait.ask(draft, event.place_question)
 
 
 def _take_signal(draft: WorkingCopy, event: Signalled) -> None:
@@ -154,8 +154,8 @@ def _take_signal(draft: WorkingCopy, event: Signalled) -> None:
     if draft.ending is not None:
         raise EventRefused(draft.state, event.name, ())
     for contract in draft.run.contracts:
-        if attempt.awaits(draft, contract, event):
-            attempt.take_signal(draft, contract, event)
+        if contract_lifecycle.awaits(draft, contract, event):
+            contract_lifecycle.take_signal(draft, contract, event)
             return
     if route.take_signal(draft, event):
         return
@@ -239,7 +239,7 @@ def _release(draft: WorkingCopy) -> None:
     draft.changes["held_by"] = ""
     if draft.run.place_at:
         draft.changes["place_at"] = 0.0
-    place.close(draft, "engine")
+    group_wait.close(draft, "engine")
     if is_new:
         longest, stay = draft.machine.limits.max_duration_s, draft.place.timeout_s
         draft.changes["deadline"] = draft.at + longest if longest else 0.0
@@ -248,7 +248,7 @@ def _release(draft: WorkingCopy) -> None:
         # One that was started before may have ended its state, and this one with it.
         is_current = draft.contracts.get(contract.id) is contract
         if is_current and contract.status is Status.PENDING and not contract.due_at:
-            attempt.start(draft, contract, draft.work(contract))
+            contract_lifecycle.start(draft, contract, draft.work(contract))
 
 
 def _wake(draft: WorkingCopy) -> None:
@@ -274,7 +274,7 @@ def _wake(draft: WorkingCopy) -> None:
         elif draft.held:
             draft.contracts[contract.id] = replace(contract, due_at=0.0)
         else:
-            attempt.start(draft, contract, draft.work(contract))
+            contract_lifecycle.start(draft, contract, draft.work(contract))
     state_work.go_on(draft)
     if 0 < run.deadline <= at:
         draft.changes["deadline"] = 0.0
@@ -299,12 +299,14 @@ def _take_move(draft: WorkingCopy, event: ContractMoved) -> None:
         budget.count(draft, contract, event.usage)
     match event.trigger:
         case "succeed":
-            attempt.succeed(draft, contract, event, actor)
+            contract_lifecycle.succeed(draft, contract, event, actor)
         case "fail" | "reject" | "cancel":
             error = event.error or Failure(FAILURES[event.trigger])
             if actor == answer.POLICY:
                 answer.say_rule(draft, contract, error.data.get(answer.POLICY))
-            attempt.finish(draft, draft.move(contract, event.trigger, actor, error=error, result=event.result))
+            contract_lifecycle.finish(
+                draft, draft.move(contract, event.trigger, actor, error=error, result=event.result)
+            )
         case "suspend":
             answer.suspend(draft, contract, event, actor)
         case "resume":
@@ -341,7 +343,7 @@ FAILURES = {"fail": "tool_failure", "reject": "approval_rejected", "cancel": "ca
 def _start(draft: WorkingCopy, contract: Contract) -> None:
     if draft.held:
         raise Refused("the run is held and begins nothing new; release it first")
-    attempt.start(draft, contract, draft.work(contract))
+    contract_lifecycle.start(draft, contract, draft.work(contract))
 
 
 def _check_budget(draft: WorkingCopy, contract: Contract) -> None:

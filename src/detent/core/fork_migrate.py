@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from detent.core import state_work
 from detent.core.branch import fold_branches
-from detent.core.chart import Work
+from detent.core.compiled_machine import Work
 from detent.core.contract import Contract
 from detent.core.effect_type import Declared
 from detent.core.events import RULES, Signalled, Started

@@ -15,9 +15,9 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from detent.core.attribute import check_attributes
-from detent.core.chart import Chart
-from detent.core.check import check
-from detent.core.check import did_you_mean as did_you_mean  # noqa: PLC0414 - who writes machines looks here
+from detent.core.compiled_machine import Chart
+from detent.core.machine_check import check
+from detent.core.machine_check import did_you_mean as did_you_mean  # noqa: PLC0414 - who writes machines looks here
 from detent.core.question import Question
 from detent.core.schema import leave_out_secrets, list_secret_inputs, problems, with_defaults
 from detent.core.status import Status

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from detent.core.chart import Work, flat
+from detent.core.compiled_machine import Work, flat
 from detent.core.contract import Contract
 from detent.core.expression import list_needed
 from detent.core.machine import Action, Machine

@@ -7,13 +7,13 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from detent.core import place, state_work
-from detent.core.attempt import NEVER_RETRIED
+from detent.core import group_wait, state_work
 from detent.core.branch import fold_branches, leave
 from detent.core.budget import EXCEEDED
-from detent.core.chart import Row, flat, ids
+from detent.core.compiled_machine import Row, flat, ids
 from detent.core.consequence import Consequence
 from detent.core.contract import Failure
+from detent.core.contract_lifecycle import NEVER_RETRIED
 from detent.core.events import Signalled
 from detent.core.run import BranchState, Closing, Wreck
 from detent.core.status import Status
@@ -380,7 +380,7 @@ def _fail(draft: WorkingCopy, failure: Failure) -> None:
 def end(draft: WorkingCopy, status: Status, failure: Failure | None, actor: str = "engine") -> None:
     """Wish the run ended; it is over when nothing of it is open any more."""
     leave(draft, "", actor)
-    place.close(draft, actor)
+    group_wait.close(draft, actor)
     draft.settled = False
     draft.ending = status
     draft.changes.update(error=failure, state_deadline=0.0, deadline=0.0)

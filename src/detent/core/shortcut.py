@@ -5,9 +5,9 @@ to the same run, commands and story, byte for byte; it only looks at everything 
 """
 
 from detent.core import route
-from detent.core.attempt import open_contract
 from detent.core.branch import record
 from detent.core.consequence import Consequence
+from detent.core.contract_lifecycle import open_contract
 from detent.core.events import ContractMoved
 from detent.core.machine import Machine
 from detent.core.run import Run

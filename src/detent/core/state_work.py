@@ -7,12 +7,12 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from detent.core.attempt import open_contract
 from detent.core.branch import AGAIN, end, put_away, record, spawn
 from detent.core.branch import begin as begin_branches
-from detent.core.chart import INSTANT, Work
-from detent.core.check import is_variable
+from detent.core.compiled_machine import INSTANT, Work
 from detent.core.contract import Contract, Failure
+from detent.core.contract_lifecycle import open_contract
+from detent.core.machine_check import is_variable
 from detent.core.needed_result import find_missing
 from detent.core.run import BranchState
 from detent.core.value import plain

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from detent.core.chart import Work
+from detent.core.compiled_machine import Work
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status

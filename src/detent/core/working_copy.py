@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from detent.core.chart import Condition, Place, Work
 from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
+from detent.core.compiled_machine import Condition, Place, Work
 from detent.core.consequence import Consequence
 from detent.core.contract import MOVES, Contract, Deed, Failure
 from detent.core.events import Event, Signalled

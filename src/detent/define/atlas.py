@@ -6,9 +6,9 @@ A condition decides only where its value is certain, so every way a run can take
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from detent.core.attempt import NEVER_RETRIED
-from detent.core.chart import INSTANT, Place, Row, Work, flat
+from detent.core.compiled_machine import INSTANT, Place, Row, Work, flat
 from detent.core.contract import Failure
+from detent.core.contract_lifecycle import NEVER_RETRIED
 from detent.core.expression import is_constant, names
 from detent.core.machine import Action, Machine
 from detent.define.truth import truth

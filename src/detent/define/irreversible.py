@@ -4,10 +4,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from detent.core.chart import flat
-from detent.core.check import OWN_EFFECTS
+from detent.core.compiled_machine import flat
 from detent.core.effect_type import Declared, Effect
 from detent.core.machine import Action, Machine
+from detent.core.machine_check import OWN_EFFECTS
 
 # What the effects that come with detent declare: a file is looked through without loading them.
 BUILTIN = {

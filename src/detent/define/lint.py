@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from detent.core.chart import INSTANT
+from detent.core.compiled_machine import INSTANT
 from detent.core.expression import names
 from detent.core.machine import Action, Transition
 from detent.core.status import Status

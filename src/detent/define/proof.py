@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
-from detent.core.chart import flat
+from detent.core.compiled_machine import flat
 from detent.core.machine import Machine, Transition
 from detent.define.atlas import (
     Atlas,

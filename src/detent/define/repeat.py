@@ -7,7 +7,7 @@ call's key, or without one in its arguments, can differ between runs.
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from detent.core.chart import flat
+from detent.core.compiled_machine import flat
 from detent.core.effect_type import Declared, Effect
 from detent.core.expression import names
 from detent.core.machine import Action, Machine

@@ -7,7 +7,7 @@ A question to a person is no such wait: it stands in an inbox until somebody ans
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from detent.core.chart import Place, Row, flat
+from detent.core.compiled_machine import Place, Row, flat
 from detent.core.machine import Machine
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from detent.core.chart import flat
+from detent.core.compiled_machine import flat
 from detent.core.effect_type import Effect
 from detent.core.machine import Action, Machine
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from detent.core.check import is_effect_name, is_variable
 from detent.core.duration import seconds_of
+from detent.core.machine_check import is_effect_name, is_variable
 from detent.core.schema import TYPES
 from detent.define.document import Route
 from detent.define.grammar import ERROR_TYPES, ROOTS, Key

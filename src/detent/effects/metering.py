@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from detent.core.effect_type import Outcome
-from detent.core.expression.step_record import NOTHING, parse
+from detent.core.expression.step_filter import NOTHING, parse
 from detent.effects.llm.price import MILLION, price_of
 
 OWN_PRICES = "LOBSTER_LLM_PRICING_JSON"

@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any, Literal, ParamSpec, Self, TypeVar, cast
 
 from detent.core.call_budget import CallBudget, parse_budget
-from detent.core.check import is_effect_name
 from detent.core.effect_type import Kind, Scope
 from detent.core.identity import By
+from detent.core.machine_check import is_effect_name
 from detent.errors import CallNotDone, DefinitionError, Refused
 from detent.guarding.agent_call import AgentTool, read_arguments, write_reply
 from detent.guarding.background import Background, OpenDesk, open_journal_desk

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import hypothesis
 from hypothesis import strategies as st
 
-from detent.core.chart import flat
+from detent.core.compiled_machine import flat
 from detent.core.expression import names
 from detent.core.machine import Action, Machine
 from detent.errors import Refused

@@ -7,7 +7,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from detent.core.expression.filter import FILTERS, TESTS
-from detent.core.expression.operation import (
+from detent.core.expression.parser import NESTING_MAX, TOO_DEEP, parse, plain_path, public, refusing, shorten, unwind
+from detent.core.expression.value_operation import (
     MISSING,
     Work,
     add,
@@ -29,7 +30,6 @@ from detent.core.expression.operation import (
     size,
     text,
 )
-from detent.core.expression.parser import NESTING_MAX, TOO_DEEP, parse, plain_path, public, refusing, shorten, unwind
 from detent.errors import DefinitionError, ExpressionError
 
 if TYPE_CHECKING:

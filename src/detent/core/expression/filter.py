@@ -11,7 +11,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from detent.core.expression.operation import (
+from detent.core.expression.step_filter import STEP_FILTERS
+from detent.core.expression.value_operation import (
     BITS_MAX,
     ITEM_COST,
     ITEMS_MAX,
@@ -38,7 +39,6 @@ from detent.core.expression.operation import (
     scalar_text,
     text,
 )
-from detent.core.expression.step_record import STEP_FILTERS
 from detent.errors import ExpressionError
 
 PRECISION_MAX = 30

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn
 
 from detent.core.expression.compiler import CACHE_SIZE, Scope, Step, build, constant
-from detent.core.expression.operation import WORK_MAX, Work, check_bounds, join, kind, text
 from detent.core.expression.parser import SOURCE_MAX, STATEMENT, TOO_DEEP, parse, paths, plain_path, refusing, shorten
+from detent.core.expression.value_operation import WORK_MAX, Work, check_bounds, join, kind, text
 from detent.errors import DefinitionError, ExpressionError
 
 Evaluate = Callable[[Scope], Any]

@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from detent.core.expression.step_record import IDENTITY
+from detent.core.expression.step_filter import IDENTITY
 from detent.core.machine import Action
 from detent.core.question import Question
 from detent.core.schema import TYPES

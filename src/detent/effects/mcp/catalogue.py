@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from detent.core.check import is_effect_name
 from detent.core.effect_type import Kind
+from detent.core.machine_check import is_effect_name
 from detent.effects.mcp.config import ServerConfig
 from detent.whole_file import write_whole
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from detent.core.expression.step_record import dig, encode, text
+from detent.core.expression.step_filter import dig, encode, text
 from detent.effects.arguments import invalid
 from detent.effects.pipeline.placeholder import fill_in
 

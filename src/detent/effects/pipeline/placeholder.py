@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
-from detent.core.expression.step_record import dig, text
+from detent.core.expression.step_filter import dig, text
 from detent.effects.arguments import invalid
 
 _PLACE = re.compile(r"\{\{\s*([^}]+?)\s*\}\}")

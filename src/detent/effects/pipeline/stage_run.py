@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome, PartialFailure, effect
-from detent.core.expression.step_record import NOTHING, encode, parse, text
+from detent.core.expression.step_filter import NOTHING, encode, parse, text
 from detent.effects import process, sandbox
 from detent.effects.arguments import Arguments, invalid
 from detent.effects.fact import shell_facts

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
-from detent.core.check import is_effect_name
+from detent.core.machine_check import is_effect_name
 from detent.core.run import Run
 from detent.core.value import digest
 from detent.effects.caller_process import CALLER_MARK, Reply

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from detent.core.expression.operation import TEXT_MAX, fits
+from detent.core.expression.value_operation import TEXT_MAX, fits
 
 PREVIEW_MAX = 2_000
 NOTHING: Any = object()  # a text that is no JSON; null is one

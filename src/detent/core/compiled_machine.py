@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from detent.core.check import OWN_EFFECTS
 from detent.core.consequence import Consequence
 from detent.core.expression import compile_condition, compile_template, is_constant, names
+from detent.core.machine_check import OWN_EFFECTS
 from detent.errors import DefinitionError, Part
 
 if TYPE_CHECKING:

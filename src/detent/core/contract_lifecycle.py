@@ -12,14 +12,14 @@ from msgspec.structs import replace
 
 from detent.core.branch import end, leave, of_state, record
 from detent.core.budget import stops
-from detent.core.chart import Condition, Work
-from detent.core.check import is_effect_name
+from detent.core.compiled_machine import Condition, Work
 from detent.core.consequence import Consequence
 from detent.core.contract import Contract, Failure
 from detent.core.duration import seconds_of
 from detent.core.effect_type import Declared
 from detent.core.events import ContractMoved, Signalled
 from detent.core.machine import Action, Retry
+from detent.core.machine_check import is_effect_name
 from detent.core.question import Question
 from detent.core.status import Status
 from detent.core.value import digest
