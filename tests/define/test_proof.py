@@ -26,9 +26,9 @@ from detent import (
 )
 from detent.core.events import RULES
 from detent.core.expression import names
-from detent.define.irreversible import BUILTIN, is_irreversible
+from detent.define.condition_truth import truth
+from detent.define.irreversible_call import BUILTIN, is_irreversible
 from detent.define.proof import prove
-from detent.define.truth import truth
 from detent.define.workflow import read_workflow
 from detent.effects import Known
 from detent.errors import Refused

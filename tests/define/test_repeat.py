@@ -3,7 +3,7 @@
 import pytest
 
 from detent import Action, Machine, Question, effect, table
-from detent.define.repeat import constant_calls
+from detent.define.repeated_call import constant_calls
 from detent.define.workflow import read_workflow
 
 FILE = """

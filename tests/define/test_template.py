@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from detent.define.schema import schema
-from detent.define.template import FOLDER, template, templates
 from detent.define.workflow import load_workflow
+from detent.define.workflow_template import FOLDER, template, templates
 from detent.effects import builtin
 from detent.errors import Unknown
 from detent.testing import try_cases

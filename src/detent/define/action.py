@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from detent.core.machine import Action, Branch
-from detent.define.call import call
+from detent.define.builtin_action import assignment, line, variable_of
+from detent.define.compile_context import MARKS, items
 from detent.define.document import Route
 from detent.define.grammar import ACTION_TYPES
-from detent.define.page import MARKS, items
-from detent.define.plan import MachinePlan, lean
+from detent.define.key_check import Fields, fields
+from detent.define.machine_builder import MachinePlan, lean
 from detent.define.problem import cut
-from detent.define.shape import Fields, fields
-from detent.define.step import assignment, line, variable_of
+from detent.define.tool_call import call
 from detent.define.value_check import check_name, is_name
 
 IMPLIED = {"tool": "tool_call", "python": "tool_call", "workflow": "tool_call", "for_each": "for_each"}

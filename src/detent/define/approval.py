@@ -4,8 +4,8 @@ from typing import Any
 
 from detent.core.machine import Transition
 from detent.core.question import Question
-from detent.define.plan import MachinePlan, lean
-from detent.define.shape import Fields, fields
+from detent.define.key_check import Fields, fields
+from detent.define.machine_builder import MachinePlan, lean
 from detent.define.value_check import seconds
 
 FOLLOWS = {"on_expire": "timeout.approval", "on_reject": "approval_rejected"}

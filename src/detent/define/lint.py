@@ -6,10 +6,10 @@ from detent.core.compiled_machine import INSTANT
 from detent.core.expression import names
 from detent.core.machine import Action, Transition
 from detent.core.status import Status
+from detent.define.compile_context import Page
 from detent.define.document import Route
 from detent.define.grammar import FIELDS, ROOTS
-from detent.define.page import Page
-from detent.define.plan import ENDS, MachinePlan
+from detent.define.machine_builder import ENDS, MachinePlan
 from detent.define.problem import cut
 from detent.define.transition import inner
 

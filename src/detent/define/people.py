@@ -12,13 +12,13 @@ import msgspec
 import yaml
 
 from detent.core.people import HASH, INCLUDES, MEMORY_MAX, NAME, ROLES, TAKEN, People, Person
+from detent.define.compile_context import Page
 from detent.define.document import Document, read_document, read_file
 from detent.define.grammar import Key, Shape
-from detent.define.page import Page
-from detent.define.plan import lean
+from detent.define.key_check import Fields, fields
+from detent.define.machine_builder import lean
 from detent.define.problem import cut, refuse
 from detent.define.schema import DRAFT, shape_schema
-from detent.define.shape import Fields, fields
 
 TITLE = "detent people"
 PEOPLE_MAX = 1_000

@@ -8,13 +8,13 @@ from typing import Any
 
 from detent.core.expression import names as paths
 from detent.core.policy import DECISIONS, LEVELS, ROLE, ROOTS, SPEAKER, Policy, Rule
+from detent.define.compile_context import Page, items
 from detent.define.document import Document, Route, read_document, read_file
 from detent.define.grammar import EFFECTS, REPEATS, Key, Shape
-from detent.define.page import Page, items
-from detent.define.plan import lean
+from detent.define.key_check import Fields, fields
+from detent.define.machine_builder import lean
 from detent.define.problem import cut, refuse
 from detent.define.schema import DRAFT, shape_schema
-from detent.define.shape import Fields, fields
 from detent.define.value_check import MISSING, check, seconds
 
 TITLE = "detent policy"

@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple
 
 from detent.core.compiled_machine import flat
 from detent.core.machine import Machine, Transition
-from detent.define.atlas import (
+from detent.define.condition_truth import truth
+from detent.define.failure_map import (
     Atlas,
     Facts,
     IsIrreversible,
@@ -25,7 +26,6 @@ from detent.define.atlas import (
     troubles,
 )
 from detent.define.standstill import Standstill
-from detent.define.truth import truth
 
 
 class Hole(NamedTuple):

@@ -1,8 +1,8 @@
 """Rates as people write them: `10/min`, `5/s`, `100/h`, `3/90s`."""
 
 from detent.core.duration import seconds_of
+from detent.define.key_check import Fields
 from detent.define.problem import cut
-from detent.define.shape import Fields
 
 UNITS = {"s": "1s", "sec": "1s", "m": "1m", "min": "1m", "h": "1h", "hour": "1h", "d": "1d", "day": "1d"}
 RATE_MAX = 1_000

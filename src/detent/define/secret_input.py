@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from detent.core.schema import list_secret_inputs
-from detent.define.page import Page
+from detent.define.compile_context import Page
 
 SECRET = "secret"
 SPELLED = {"type": "string", "format": "password", "writeOnly": True, "minLength": 1}

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from detent.core.contract import CONTRACT
 from detent.core.effect_type import Effect
 from detent.core.machine import Machine, did_you_mean
-from detent.define.irreversible import is_irreversible
+from detent.define.irreversible_call import is_irreversible
 from detent.define.proof import MachineProof, prove, what
-from detent.define.repeat import ADVICE, constant_calls, describe
+from detent.define.repeated_call import ADVICE, constant_calls, describe
 from detent.define.standstill import WAY_OUT, describe_trapped, find_standstill
 from detent.errors import DefinitionError
 

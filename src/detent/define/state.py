@@ -4,11 +4,11 @@ from typing import Any
 
 from detent.core.machine import Action, Await, Wait
 from detent.define.action import actions, side_by_side
+from detent.define.compile_context import kind_of
 from detent.define.document import Route
 from detent.define.grammar import IMPLICIT_ERRORS
-from detent.define.page import kind_of
-from detent.define.plan import ENDS, MachinePlan
-from detent.define.shape import Fields, fields
+from detent.define.key_check import Fields, fields
+from detent.define.machine_builder import ENDS, MachinePlan
 from detent.define.value_check import check_name, seconds
 
 STATES_MAX = 2_000

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from detent.core.machine import Probe
 from detent.core.schema import problems, with_defaults
+from detent.define.compile_context import Page
 from detent.define.document import Route, read_document, read_file
-from detent.define.page import Page
+from detent.define.key_check import Fields, fields
 from detent.define.secret_input import is_secret
-from detent.define.shape import Fields, fields
 from detent.define.value_check import check_name
 
 TOOLS_FILE = "detent.tools.yaml"

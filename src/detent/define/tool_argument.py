@@ -8,7 +8,7 @@ from detent.core.effect_type import Effect
 from detent.core.machine import Action, Machine
 
 if TYPE_CHECKING:
-    from detent.define.plan import MachinePlan
+    from detent.define.machine_builder import MachinePlan
 
 NEEDED = "!"
 

@@ -3,12 +3,12 @@
 from typing import Any
 
 from detent.core.machine import Await, Transition
+from detent.define.builtin_action import steps
+from detent.define.compile_context import items
 from detent.define.document import Route
 from detent.define.grammar import ERROR, RETRY
-from detent.define.page import items
-from detent.define.plan import MachinePlan
-from detent.define.shape import Fields, fields
-from detent.define.step import steps
+from detent.define.key_check import Fields, fields
+from detent.define.machine_builder import MachinePlan
 
 
 def transitions(plan: MachinePlan, path: Route, value: Any) -> None:

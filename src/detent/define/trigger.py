@@ -8,10 +8,10 @@ from typing import Any, Literal
 import msgspec
 
 from detent.core.status import TERMINAL
+from detent.define.compile_context import Page
 from detent.define.document import Route
-from detent.define.page import Page
+from detent.define.key_check import Fields, fields
 from detent.define.schedule import EVERY_MIN_S, Schedule, check_cron, find_zone, parse_moment
-from detent.define.shape import Fields, fields
 from detent.define.value_check import check_name, seconds
 from detent.errors import DefinitionError
 

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from detent.core.duration import seconds_of
 from detent.core.machine_check import is_effect_name, is_variable
 from detent.core.schema import TYPES
+from detent.define.compile_context import Page, kind_of
 from detent.define.document import Route
 from detent.define.grammar import ERROR_TYPES, ROOTS, Key
-from detent.define.page import Page, kind_of
 from detent.define.problem import cut
 from detent.define.secret_input import spell_type
 

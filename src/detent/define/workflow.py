@@ -11,23 +11,23 @@ from typing import Any, NamedTuple
 
 from detent.core.effect_type import Effect
 from detent.core.machine import Group, Limits, Machine
-from detent.define.child import Shelf
-from detent.define.disguise import warn_of_disguises
+from detent.define.child_workflow import Shelf
+from detent.define.compensation import read_last
+from detent.define.compile_context import Page
+from detent.define.deceptive_text import warn_of_disguises
 from detent.define.document import Document, Route, read_document, read_file
+from detent.define.error_handler import catch, handlers
 from detent.define.grammar import GRAMMAR_VERSION
-from detent.define.handler import catch, handlers
-from detent.define.hole import tell
-from detent.define.irreversible import is_irreversible
-from detent.define.last import read_last
+from detent.define.irreversible_call import is_irreversible
+from detent.define.key_check import Fields, fields
 from detent.define.lint import lint, lint_names
-from detent.define.page import Page
-from detent.define.plan import MachinePlan, lean
+from detent.define.machine_builder import MachinePlan, lean
 from detent.define.problem import BrokenDefinition, Problem, refuse
 from detent.define.proof import MachineProof, prove, together
+from detent.define.proof_report import tell
 from detent.define.rate import read_rate
-from detent.define.repeat import advise
+from detent.define.repeated_call import advise
 from detent.define.secret_input import check_reads, name_secrets
-from detent.define.shape import Fields, fields
 from detent.define.standstill import find_standstill
 from detent.define.state import declare, waits, work
 from detent.define.steps import compile_steps, is_steps

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 from detent.core.effect_type import EffectFailed, OutcomeUnknown, PartialFailure
 from detent.core.status import Status
+from detent.define.compile_context import Page, items, kind_of
 from detent.define.document import Document, Route, read_document, read_file
-from detent.define.page import Page, items, kind_of
 from detent.define.problem import Problem, refuse
 
 Tools = dict[str, tuple[Any, ...]]  # per tool the answers of successive calls: a result, an exception, or "hang"

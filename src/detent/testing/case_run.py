@@ -21,7 +21,7 @@ from detent.core.policy import Policy
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.define.document import read_document, read_file
-from detent.define.irreversible import BUILTIN
+from detent.define.irreversible_call import BUILTIN
 from detent.define.policy import compile_policy
 from detent.define.workflow import Workflow, compile_document, load_workflow
 from detent.errors import DefinitionError, Refused

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from detent.core import Machine, Status, Transition
 from detent.define.graph import Edge, Label, Node, Picture, picture
 from detent.define.graph.grouping import LABELS_MAX, collapse, find_groups
-from detent.define.graph.vector import layout
+from detent.define.graph.svg_picture import layout
 from tests.define.graph.machines import RELEASE
 from tests.effort import examples
 

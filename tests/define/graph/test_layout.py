@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detent.core import Action, Machine, Question, Transition, Wait
-from detent.define.graph import picture, terminal, vector
+from detent.define.graph import picture, svg_picture, terminal
 from detent.define.graph.drawing import Picture
 from detent.define.graph.geometry import Layout, Wire
-from detent.define.graph.layer import upward
-from detent.define.graph.place import spread
-from detent.define.graph.simplex import Span, solve
+from detent.define.graph.layering import upward
+from detent.define.graph.network_simplex import Span, solve
+from detent.define.graph.x_coordinate import spread
 from detent.errors import DefinitionError
 from tests.define.graph.law import broken, lying
 from tests.define.graph.machines import CHINESE, EVERY, coding, notebook
@@ -52,7 +52,7 @@ def cells(shown: Picture) -> Layout:
 @pytest.mark.parametrize("name", EVERY)
 def test_nothing_lies_on_anything_else(name: str) -> None:
     shown = picture(EVERY[name])
-    drawn = vector.layout(shown)
+    drawn = svg_picture.layout(shown)
     assert list(broken(shown, drawn)) == []
     if name != "web":  # of its lines alone there are a hundred million pairs
         assert list(lying(drawn)) == []
@@ -68,14 +68,14 @@ def test_nothing_lies_on_anything_else_in_a_terminal(name: str) -> None:
 @given(machines())
 def test_nothing_lies_on_anything_else_in_any_machine(machine: Machine) -> None:
     shown = picture(machine)
-    for drawn in (vector.layout(shown), cells(shown)):
+    for drawn in (svg_picture.layout(shown), cells(shown)):
         assert list(broken(shown, drawn)) == []
         assert list(lying(drawn)) == []
 
 
 def test_the_first_way_on_is_a_straight_line_down() -> None:
     shown = picture(CHINESE)
-    drawn = vector.layout(shown)
+    drawn = svg_picture.layout(shown)
     xs = {
         node.name: box.x
         for node, box in zip(shown.nodes, drawn.boxes, strict=True)
@@ -86,7 +86,7 @@ def test_the_first_way_on_is_a_straight_line_down() -> None:
 
 def test_ways_back_run_at_the_side() -> None:
     shown = picture(coding())
-    drawn = vector.layout(shown)
+    drawn = svg_picture.layout(shown)
     boxes = dict(zip((node.name for node in shown.nodes), drawn.boxes, strict=True))
     back = [(e, w) for e, w in zip(shown.edges, drawn.routes, strict=True) if boxes[e.target].y < boxes[e.source].y]
     assert len(back) == 6
@@ -97,7 +97,7 @@ def test_ways_back_run_at_the_side() -> None:
 
 def test_many_equal_ways_to_one_state_share_a_line_and_a_label() -> None:
     shown = picture(notebook())
-    drawn = vector.layout(shown)
+    drawn = svg_picture.layout(shown)
     cancel = [way for edge, way in zip(shown.edges, drawn.routes, strict=True) if edge.target == "cancelled"]
     assert len(cancel) == 10
     assert len({way.label for way in cancel}) == 1
@@ -144,5 +144,5 @@ def test_what_nobody_could_read_is_refused_with_a_way_out() -> None:
     rows += [Transition(f"n{at}", "n0", on=f"BACK_{at}") for at in range(1, 400)]
     shown = picture(Machine(name="long", initial="n0", transitions=(*rows, Transition("n400", "n0", on="END"))))
     with pytest.raises(DefinitionError, match="too large to be drawn"):
-        vector.svg(shown)
+        svg_picture.svg(shown)
     assert terminal.ascii(shown).startswith("long · 401 states\n")

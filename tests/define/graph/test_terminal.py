@@ -8,7 +8,7 @@ import pytest
 from detent.core import Event, Run, Signalled, Started, trace
 from detent.define.graph import Picture, ascii, picture
 from detent.define.graph.canvas import Canvas
-from detent.define.graph.width import clean, columns, pixels, shorten
+from detent.define.graph.text_width import clean, columns, pixels, shorten
 from tests.define.graph.hostile import hostile
 from tests.define.graph.machines import CHINESE, DOOR, EVERY, MAIL, coding, notebook, web
 

@@ -3,7 +3,7 @@
 from itertools import pairwise, product
 
 from detent.define.graph.geometry import Points, Rect
-from detent.define.graph.width import columns
+from detent.define.graph.text_width import columns
 
 LIGHT, HEAVY = 1, 2
 _UP, _RIGHT, _DOWN, _LEFT = range(4)

@@ -13,7 +13,7 @@ from detent.core.history import Entry
 from detent.core.machine import Action, Machine, Transition, Wait
 from detent.core.run import Run
 from detent.define.graph.path import Leg, RunPath
-from detent.define.graph.width import shorten
+from detent.define.graph.text_width import shorten
 
 NodeKind = Literal["normal", "wait", "ask", "parallel", "any", "group", "completed", "failed", "rejected", "cancelled"]
 EdgeKind = Literal["settled", "signal", "error", "retry"]

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from detent.define.graph.geometry import Lattice, Layout, Metric, Shape, Wire
-from detent.define.graph.layer import lattice
-from detent.define.graph.order import Rows, orders
-from detent.define.graph.place import place
-from detent.define.graph.route import route
+from detent.define.graph.layering import lattice
+from detent.define.graph.line_route import route
+from detent.define.graph.row_order import Rows, orders
+from detent.define.graph.x_coordinate import place
 
 _CROSSING = 3  # a crossing is as bad as a detour of so many ports
 

@@ -6,8 +6,8 @@ from detent.define.graph.canvas import HEAVY, LIGHT, Canvas
 from detent.define.graph.drawing import Edge, Node, Picture
 from detent.define.graph.geometry import Layout, Metric, Points, Rect, Shape, WireRoute
 from detent.define.graph.layout import lay_out
-from detent.define.graph.vector import wire
-from detent.define.graph.width import clean, columns, shorten
+from detent.define.graph.svg_picture import wire
+from detent.define.graph.text_width import clean, columns, shorten
 
 WIDTH = 100
 METRIC = Metric(

@@ -5,10 +5,10 @@ A key that is not in the table is a warning and no error: these files come from 
 
 from typing import Any
 
+from detent.define.compile_context import Page, kind_of
 from detent.define.document import Route
 from detent.define.grammar import Key, Shape
-from detent.define.page import Page, kind_of
-from detent.define.shape import Fields, fields
+from detent.define.key_check import Fields, fields
 
 MILLISECONDS_MAX = 2**31 - 1
 ON_ERROR = ("stop", "continue", "skip_rest")

@@ -8,11 +8,11 @@ from detent.core.expression.step_filter import IDENTITY
 from detent.core.machine import Action
 from detent.core.question import Question
 from detent.core.schema import TYPES
+from detent.define.compile_context import Page, kind_of
 from detent.define.document import Route
-from detent.define.page import Page, kind_of
-from detent.define.plan import lean
+from detent.define.key_check import Fields
+from detent.define.machine_builder import lean
 from detent.define.problem import cut
-from detent.define.shape import Fields
 from detent.define.steps.key_table import APPROVAL, INPUT, read_fields
 from detent.define.steps.reference import escape, path_of
 

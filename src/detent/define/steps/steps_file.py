@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 
 from detent.core.machine import Action, Limits, Machine, Retry, Transition, Wait
 from detent.core.status import Status
-from detent.define.page import Page, items, kind_of
-from detent.define.plan import FindChild, lean
+from detent.define.compile_context import Page, items, kind_of
+from detent.define.key_check import Fields
+from detent.define.machine_builder import FindChild, lean
 from detent.define.proof import MachineProof, prove, way_out, what
-from detent.define.shape import Fields
-from detent.define.steps.deed import StepDeed, read_deed
-from detent.define.steps.group import check_id, read_care, read_group
 from detent.define.steps.key_table import COST, DEEDS, FILE, ON_ERROR, STEP, read_fields
 from detent.define.steps.reference import StepScope, render_text
+from detent.define.steps.step_action import StepDeed, read_deed
+from detent.define.steps.step_group import check_id, read_care, read_group
 from detent.define.steps.steps_plan import StepCare, StepsPlan, read_environment, read_retry
 from detent.define.value_check import NAME_MAX, mend_name
 from detent.errors import DefinitionError

@@ -3,10 +3,10 @@
 from typing import Any, NamedTuple
 
 from detent.core.machine import Action, Retry, Transition
+from detent.define.compile_context import Page
 from detent.define.document import Route
-from detent.define.page import Page
-from detent.define.plan import FindChild, lean
-from detent.define.shape import Fields
+from detent.define.key_check import Fields
+from detent.define.machine_builder import FindChild, lean
 from detent.define.steps.condition import BadCondition, translate
 from detent.define.steps.key_table import RETRY, read_fields, read_milliseconds
 from detent.define.steps.reference import StepScope, StepSource, path_of, render_text

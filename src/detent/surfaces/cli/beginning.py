@@ -10,7 +10,7 @@ from detent.define.people import people_schema
 from detent.define.policy import policy_schema
 from detent.define.schema import TITLE, schema
 from detent.define.steps.steps_schema import steps_schema
-from detent.define.template import CASES, SCHEMA_FILE, template, templates
+from detent.define.workflow_template import CASES, SCHEMA_FILE, template, templates
 from detent.errors import Refused
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller, emit

@@ -8,7 +8,7 @@ import click
 
 from detent.core.effect_type import Effect
 from detent.define import load
-from detent.define.irreversible import is_irreversible
+from detent.define.irreversible_call import is_irreversible
 from detent.effects import Known
 from detent.kit.explanation import explain
 from detent.kit.terminal.caller import Caller, emit

@@ -12,7 +12,7 @@ from detent.define.graph import Picture, picture
 from detent.define.graph.geometry import Layout
 from detent.define.graph.grouping import collapse, find_groups
 from detent.define.graph.path import RunPath
-from detent.define.graph.vector import layout
+from detent.define.graph.svg_picture import layout
 from detent.host.port import Reader
 from detent.kit.http.asked import Asked
 from detent.surfaces.server import shape

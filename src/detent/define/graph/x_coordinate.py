@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from detent.define.graph.geometry import MAIN_WEIGHT, Lattice, Metric, Segment
-from detent.define.graph.simplex import Span, solve
+from detent.define.graph.network_simplex import Span, solve
 
 _STRAIGHT = 8  # how much more a bend within one line costs than a bend at a box
 _SPINE = 4  # how much more a bend in the main way costs than elsewhere

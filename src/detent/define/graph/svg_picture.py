@@ -1,10 +1,10 @@
 """The picture as SVG: one self-contained file without scripts and links, drawn without a browser."""
 
 from detent.define.graph.drawing import Edge, Node, Picture
-from detent.define.graph.figure import HEAD, draw_edges, draw_halo, draw_label, draw_node, escape, label_size, size
 from detent.define.graph.geometry import Layout, Metric, Rect, Shape, Wire
 from detent.define.graph.layout import lay_out
 from detent.define.graph.palette import Theme, scope, style
+from detent.define.graph.svg_part import HEAD, draw_edges, draw_halo, draw_label, draw_node, escape, label_size, size
 
 MARGIN = 24
 METRIC = Metric(

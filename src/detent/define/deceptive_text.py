@@ -3,8 +3,8 @@
 import re
 import unicodedata
 
-from detent.define.page import Page
-from detent.define.plan import MachinePlan
+from detent.define.compile_context import Page
+from detent.define.machine_builder import MachinePlan
 
 TURNING = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 SHOWN_MAX = 5

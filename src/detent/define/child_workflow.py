@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from detent.core.machine import Machine
+from detent.define.compile_context import Page
 from detent.define.document import Route
-from detent.define.page import Page
 from detent.define.problem import BrokenDefinition, Problem
 from detent.errors import DefinitionError
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 from detent.core.machine import Action
+from detent.define.compile_context import items
 from detent.define.document import Route
-from detent.define.page import items
-from detent.define.plan import MachinePlan
-from detent.define.shape import Fields, fields
+from detent.define.key_check import Fields, fields
+from detent.define.machine_builder import MachinePlan
 
 
 def assignment(plan: MachinePlan, id: str, name: str, value: Any, when: str = "") -> Action:

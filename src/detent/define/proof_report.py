@@ -1,6 +1,6 @@
 """Telling what a proof has found: what can follow what, where a run may stand for ever, and what would mend it."""
 
-from detent.define.plan import MachinePlan
+from detent.define.machine_builder import MachinePlan
 from detent.define.proof import MachineProof, way_out, what
 from detent.define.standstill import WAIT_OUT, WAY_OUT, describe_trapped, describe_wait
 

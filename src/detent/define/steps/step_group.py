@@ -5,13 +5,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from detent.core.machine import Action, Branch, Wait
-from detent.define.page import items
-from detent.define.plan import lean
-from detent.define.shape import Fields
+from detent.define.compile_context import items
+from detent.define.key_check import Fields
+from detent.define.machine_builder import lean
 from detent.define.steps import step_gate
-from detent.define.steps.deed import StepDeed, read_deed
 from detent.define.steps.key_table import BRANCH, PARALLEL, read_fields, read_milliseconds
 from detent.define.steps.reference import EITHER, StepScope, StepSource, path_of, quote, render_text, render_value
+from detent.define.steps.step_action import StepDeed, read_deed
 from detent.define.steps.steps_plan import StepCare, StepsPlan, read_condition, read_environment, read_retry
 
 BRANCHES_MAX = 200

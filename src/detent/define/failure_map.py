@@ -11,7 +11,7 @@ from detent.core.contract import Failure
 from detent.core.contract_lifecycle import NEVER_RETRIED
 from detent.core.expression import is_constant, names
 from detent.core.machine import Action, Machine
-from detent.define.truth import truth
+from detent.define.condition_truth import truth
 
 REJECTED = Failure("approval_rejected")
 STEPS_MAX = 200_000  # rows looked at before the proof gives up

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from detent.core.machine import Action
 from detent.define.action import actions
-from detent.define.plan import MachinePlan
-from detent.define.shape import Fields
+from detent.define.key_check import Fields
+from detent.define.machine_builder import MachinePlan
 
 UNDO, FINALLY = "undoing", "finishing"
 

@@ -6,11 +6,11 @@ from typing import Any, ClassVar, Protocol, TypeVar
 
 from detent.core.machine import Action, Await, Machine, Retry, Transition
 from detent.core.status import Status
+from detent.define.compile_context import Page
 from detent.define.document import Route
 from detent.define.grammar import IMPLICIT_ERRORS, RETRY
-from detent.define.page import Page
+from detent.define.key_check import Fields
 from detent.define.proof import MachineProof
-from detent.define.shape import Fields
 
 ENDS = {"final": Status.COMPLETED, "error": Status.FAILED}
 

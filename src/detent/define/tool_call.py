@@ -5,9 +5,9 @@ from typing import Any
 from detent.core.machine import Action, Retry
 from detent.define.approval import approval
 from detent.define.grammar import ACTION, ERROR_TYPES
-from detent.define.plan import MachinePlan, lean
+from detent.define.key_check import Fields, fields
+from detent.define.machine_builder import MachinePlan, lean
 from detent.define.rate import read_rate
-from detent.define.shape import Fields, fields
 from detent.define.tool import expand
 from detent.define.value_check import Spot, numbers, seconds
 

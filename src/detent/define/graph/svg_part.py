@@ -8,7 +8,7 @@ from html import escape as _escape
 
 from detent.define.graph.drawing import Edge, Label, Node
 from detent.define.graph.geometry import Points, Rect
-from detent.define.graph.width import clean, pixels, shorten
+from detent.define.graph.text_width import clean, pixels, shorten
 
 NAME_SIZE, SMALL_SIZE = 14, 12
 NAME_LINE, SMALL_LINE = 20, 16

@@ -11,10 +11,10 @@ from detent.core.compiled_machine import flat
 from detent.core.effect_type import Declared, Effect
 from detent.core.expression import names
 from detent.core.machine import Action, Machine
-from detent.define.irreversible import find_declared, is_irreversible
+from detent.define.irreversible_call import find_declared, is_irreversible
 
 if TYPE_CHECKING:
-    from detent.define.plan import MachinePlan
+    from detent.define.machine_builder import MachinePlan
 
 SAME = ("attempt", "variables")  # what an expression can read that is the same in every run, unless something sets it
 ADVICE = 'if it recurs, name what differs, such as `key: "{{ context.date }}"`; or say `on_repeat`'

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from detent.core.machine import Action, Retry, Transition
-from detent.define.call import backoff
+from detent.define.builtin_action import line
+from detent.define.compile_context import items
 from detent.define.document import Route
-from detent.define.page import items
-from detent.define.plan import MachinePlan
-from detent.define.shape import Fields, fields
-from detent.define.step import line
+from detent.define.key_check import Fields, fields
+from detent.define.machine_builder import MachinePlan
+from detent.define.tool_call import backoff
 
 HANDLERS_MAX = 200
 LEVELS = {"log_error": "error", "notify_requester": "notify", "kill_workflow": "error"}

@@ -3,9 +3,9 @@
 from collections.abc import Set
 from typing import Any
 
+from detent.define.compile_context import Page, kind_of
 from detent.define.document import Route
 from detent.define.grammar import SHAPES, TYPED, Key, Shape
-from detent.define.page import Page, kind_of
 from detent.define.value_check import MISSING, check
 
 

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from detent.core.machine import Action
 from detent.core.question import Question
-from detent.define.plan import lean
-from detent.define.shape import Fields
+from detent.define.key_check import Fields
+from detent.define.machine_builder import lean
 from detent.define.steps import step_gate
 from detent.define.steps.reference import EITHER, StepScope, StepSource, path_of, quote, render_text, render_value
 from detent.define.steps.shell_line import render_line

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from detent.define.graph.geometry import MAIN_WEIGHT, Lattice, LayerSpot, Metric, Segment, Shape, Wire
-from detent.define.graph.simplex import Span, solve
+from detent.define.graph.network_simplex import Span, solve
 from detent.errors import DefinitionError
 
 BUNDLE_MIN = 3

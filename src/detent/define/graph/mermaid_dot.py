@@ -7,7 +7,7 @@ can become syntax.
 import string
 
 from detent.define.graph.drawing import ENDS, Edge, Node, Picture
-from detent.define.graph.width import clean
+from detent.define.graph.text_width import clean
 
 _PLAIN = frozenset(string.ascii_letters + string.digits + " _.-!*<>=+,()'/|?")
 _MERMAID = _PLAIN - frozenset("<>")
