@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from detent.effects.census import Portable, Proc, carriers, identity, lives, value
+from detent.effects.process_census import Portable, Proc, carriers, identity, lives, value
 
 IS_LINUX = sys.platform.startswith("linux")
 SOURCES = [

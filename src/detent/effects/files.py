@@ -46,9 +46,9 @@ import msgspec
 from detent.core.contract import Contract
 from detent.core.effect_type import Declared, Effect, EffectFailed, Outcome, OutcomeUnknown, effect
 from detent.core.value import plain
-from detent.effects import guard
+from detent.effects import protected_path
 from detent.effects.arguments import Arguments, invalid
-from detent.effects.fact import file_facts
+from detent.effects.call_fact import file_facts
 from detent.effects.thread import perform_in_thread
 from detent.errors import Refused
 
@@ -165,7 +165,7 @@ def _folder_of(given: Arguments, path: Path, *, is_writing: bool) -> Iterator[in
     """The open folder of a file; made if it is missing and `parents` says so."""
     makes = is_writing and given.flag("parents")
     try:
-        with guard.open_folder(path, is_writing=is_writing, makes=makes) as folder:
+        with protected_path.open_folder(path, is_writing=is_writing, makes=makes) as folder:
             yield folder
     except FileNotFoundError as error:
         if is_writing and not makes and not path.parent.is_dir():
@@ -182,7 +182,7 @@ def _write(given: Arguments) -> dict[str, Any]:
     with _folder_of(given, path, is_writing=True) as folder:
         _replace(folder, path, data)
         with _after_the_deed(path):
-            guard.sync_folder(folder)
+            protected_path.sync_folder(folder)
     return {"path": given.text("path"), "bytes": len(data), "success": True}
 
 
@@ -210,7 +210,7 @@ def _append(given: Arguments) -> dict[str, Any]:
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
     with (
         _folder_of(given, path, is_writing=True) as folder,
-        guard.open_file(folder, path.name, flags, is_writing=True) as fd,
+        protected_path.open_file(folder, path.name, flags, is_writing=True) as fd,
     ):
         before = os.fstat(fd).st_size
         try:
@@ -224,7 +224,7 @@ def _append(given: Arguments) -> dict[str, Any]:
                 _take_back(fd, before, written, path)
             os.fsync(fd)
             if before == 0:
-                guard.sync_folder(folder)
+                protected_path.sync_folder(folder)
     return {"path": given.text("path"), "bytes": len(data), "success": True}
 
 
@@ -249,7 +249,7 @@ def _after_the_deed(path: Path) -> Iterator[None]:
 def _open_file(given: Arguments, path: Path) -> Iterator[int]:
     with (
         _folder_of(given, path, is_writing=False) as folder,
-        guard.open_file(folder, path.name, os.O_RDONLY, is_writing=False) as fd,
+        protected_path.open_file(folder, path.name, os.O_RDONLY, is_writing=False) as fd,
     ):
         yield fd
 

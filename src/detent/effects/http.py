@@ -36,7 +36,7 @@ from detent.core.contract import Contract
 from detent.core.effect_type import Declared, Effect, EffectFailed, Kind, Outcome, OutcomeUnknown, PartialFailure
 from detent.core.value import plain
 from detent.effects.arguments import Arguments, invalid
-from detent.effects.fact import http_facts
+from detent.effects.call_fact import http_facts
 from detent.errors import Refused
 
 if TYPE_CHECKING:

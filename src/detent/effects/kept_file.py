@@ -21,7 +21,7 @@ from detent.core import progress
 from detent.core.artefact import KEEP, ArtefactStore
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome, effect
-from detent.effects import guard
+from detent.effects import protected_path
 from detent.effects.arguments import Arguments, invalid
 from detent.effects.thread import perform_in_thread
 
@@ -102,8 +102,8 @@ def _read(root: Path, name: str, left: int) -> Iterator[bytes]:
     path, size = root / name, 0
     try:
         with (
-            guard.open_folder(path, is_writing=False) as folder,
-            guard.open_file(folder, path.name, os.O_RDONLY, is_writing=False) as fd,
+            protected_path.open_folder(path, is_writing=False) as folder,
+            protected_path.open_file(folder, path.name, os.O_RDONLY, is_writing=False) as fd,
         ):
             while piece := os.read(fd, PIECE):
                 size += len(piece)

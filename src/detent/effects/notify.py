@@ -11,9 +11,9 @@ from typing import Any
 
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome, PartialFailure, effect
-from detent.effects import guard
+from detent.effects import protected_path
 from detent.effects.arguments import Arguments, invalid
-from detent.effects.fact import notify_facts
+from detent.effects.call_fact import notify_facts
 
 LINE_BYTES_MAX = 1024 * 1024
 KNOWN = "outbox to message run_id machine state at"
@@ -44,8 +44,8 @@ def _append(path: Path, key: str, line: bytes) -> bool:
     real = path.resolve()
     with (
         _lock,
-        guard.open_folder(real, is_writing=True) as folder,
-        guard.open_file(folder, real.name, flags, is_writing=True, mode=0o600) as fd,
+        protected_path.open_folder(real, is_writing=True) as folder,
+        protected_path.open_file(folder, real.name, flags, is_writing=True, mode=0o600) as fd,
         open(fd, "r+b", buffering=0, closefd=False) as file,
     ):
         fcntl.flock(file, fcntl.LOCK_EX)  # other processes append here too

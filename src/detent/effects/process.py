@@ -22,9 +22,9 @@ from typing import IO
 
 import msgspec
 
-from detent.effects import census
+from detent.effects import process_census
 from detent.effects.capture import Pipe
-from detent.effects.census import carriers, identity, lives
+from detent.effects.process_census import carriers, identity, lives
 from detent.effects.sandbox import OPEN, Sandbox, read_status
 
 GRACE_S = 1.0  # between the polite and the final signal
@@ -292,7 +292,7 @@ def _leftovers(key: str) -> Iterator[int]:
     if not key:
         return
     for pid, found in carriers(f"DETENT_CONTRACT={key}"):
-        if pid != os.getpid() and not _is_at_work(census.value(found, "DETENT_CALL")):
+        if pid != os.getpid() and not _is_at_work(process_census.value(found, "DETENT_CALL")):
             yield pid
 
 

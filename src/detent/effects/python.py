@@ -30,7 +30,7 @@ from detent.core.effect_type import EffectFailed, Outcome, OutcomeUnknown, effec
 from detent.core.value import plain
 from detent.effects import sandbox
 from detent.effects.arguments import Arguments, invalid
-from detent.effects.fact import python_facts
+from detent.effects.call_fact import python_facts
 from detent.effects.function_process import call_in_sandbox
 from detent.effects.thread import in_thread, perform_in_thread
 from detent.errors import Refused

@@ -34,7 +34,7 @@ from detent.core import progress
 from detent.core.effect_type import EffectFailed
 from detent.effects import landlock
 from detent.effects.arguments import Arguments, invalid
-from detent.effects.guard import guarded_files, identify, state_folder
+from detent.effects.protected_path import guarded_files, identify, state_folder
 
 LEVELS = ("off", "home", "folder", "strict")
 DEFAULT = "home"

@@ -37,9 +37,9 @@ from detent.core.progress import voice
 from detent.core.value import plain
 from detent.effects import process, sandbox
 from detent.effects.arguments import Arguments, invalid
-from detent.effects.fact import shell_facts
-from detent.effects.metering import with_usage
+from detent.effects.call_fact import shell_facts
 from detent.effects.process import kill_leftovers
+from detent.effects.usage_metering import with_usage
 from detent.errors import Refused
 
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from detent.effects.census import identity, lives
+from detent.effects.process_census import identity, lives
 from detent.whole_file import write_whole
 
 FILE = "server.json"

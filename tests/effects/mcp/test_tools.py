@@ -282,7 +282,7 @@ async def test_servers_end_with_their_host(tmp_path: Path) -> None:
 
 async def test_what_a_killed_host_left_is_ended_by_the_next(tmp_path: Path) -> None:
     from detent.effects.mcp.connection import MARK
-    from detent.effects.orphan import HOST
+    from detent.effects.orphan_process import HOST
 
     mark = {MARK: str((tmp_path / "mcp").absolute()), MARK + HOST: "999999999-1"}
     process = await asyncio.create_subprocess_exec("sleep", "60", env={**os.environ, **mark})

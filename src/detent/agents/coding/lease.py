@@ -14,7 +14,7 @@ import msgspec
 
 from detent.agents.coding import projection
 from detent.agents.coding.workspace.place import Worktree
-from detent.effects import census
+from detent.effects import process_census
 from detent.errors import Refused
 
 FILE = "job.json"
@@ -33,7 +33,7 @@ class Lease(msgspec.Struct, frozen=True):
     @property
     def is_beginning(self) -> bool:
         """Whether the process that took it still lives, here: its run may be about to begin."""
-        return self.host == socket.gethostname() and census.lives(self.process)
+        return self.host == socket.gethostname() and process_census.lives(self.process)
 
 
 def read(place: Worktree) -> Lease | None:
@@ -58,7 +58,12 @@ def take(place: Worktree, run_id: str, home: Path, by: str, holds: Callable[[Lea
                 "`detent code status` shows it and how to end it"
             )
         mine = Lease(
-            run_id, str(home.resolve()), by, round(time.time(), 3), census.identity(os.getpid()), socket.gethostname()
+            run_id,
+            str(home.resolve()),
+            by,
+            round(time.time(), 3),
+            process_census.identity(os.getpid()),
+            socket.gethostname(),
         )
         projection.write(place.home / FILE, msgspec.json.encode(mine))
         return known

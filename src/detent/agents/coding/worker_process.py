@@ -19,7 +19,7 @@ import msgspec
 
 from detent.agents.coding.port import Assignment, AttemptLimits, Ended, Hear, Word, WorkerReport
 from detent.core.effect_type import EffectFailed
-from detent.effects import census, containment, process, sandbox
+from detent.effects import containment, process, process_census, sandbox
 
 PROMPT, FAILURES, RESULT, OUTPUT, PROCESS = "prompt.md", "failures.json", "result.json", "output.log", "process.json"
 RESULT_BYTES_MAX = 1024 * 1024
@@ -264,7 +264,7 @@ class _Lines:
 
 def begin(folder: Path, pid: int = 0) -> None:
     """Write down, for good, that an attempt begins and which process keeps it; 0: it has none of its own."""
-    body = {"process": census.identity(pid) if pid else "", "pid": pid, "boot": census.boot()}
+    body = {"process": process_census.identity(pid) if pid else "", "pid": pid, "boot": process_census.boot()}
     fd = os.open(folder / PROCESS, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         os.write(fd, json.dumps(body).encode())
@@ -284,7 +284,7 @@ def sweep(folder: Path, key: str) -> int:
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         body = json.loads((folder / PROCESS).read_text("utf-8"))
         pid, named = int(body["pid"]), str(body["process"])
-        if body["boot"] == census.boot() and census.lives(named) and os.getpgid(pid) == pid:
+        if body["boot"] == process_census.boot() and process_census.lives(named) and os.getpgid(pid) == pid:
             count += 1
             _end(pid, named)
     return count + process.kill_leftovers(key)
@@ -294,7 +294,7 @@ def _end(pid: int, named: str) -> None:
     """Let a supervisor end its own: killed at once it would let go of those that only it can find."""
     os.kill(pid, signal.SIGTERM)
     until = time.monotonic() + containment.PATIENCE_S
-    while census.lives(named) and time.monotonic() < until:
+    while process_census.lives(named) and time.monotonic() < until:
         time.sleep(POLL_S)
-    if census.lives(named):
+    if process_census.lives(named):
         os.killpg(pid, signal.SIGKILL)

@@ -23,7 +23,7 @@ from detent.core.effect_type import EffectFailed, Outcome, effect
 from detent.core.progress import say
 from detent.core.schema import problems
 from detent.effects.arguments import invalid
-from detent.effects.llm.codec import decode_json
+from detent.effects.llm.json_answer import decode_json
 from detent.effects.llm.model import BAD_ANSWER, Reply, Request
 from detent.effects.llm.price import OWN_TABLE, cost
 from detent.effects.llm.settings import Choice, choose_model, hide_keys

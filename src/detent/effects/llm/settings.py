@@ -13,10 +13,10 @@ import urllib.parse
 from typing import Any, NamedTuple
 
 from detent.effects.arguments import invalid
-from detent.effects.llm.completions import Completions
-from detent.effects.llm.messages import Messages
+from detent.effects.llm.anthropic_messages import Messages
 from detent.effects.llm.model import Model
-from detent.effects.llm.rules import Rules
+from detent.effects.llm.openai_completions import Completions
+from detent.effects.llm.rule_model import Rules
 from detent.redaction import declared_redactor
 
 MODEL, BASE_URL = "DETENT_MODEL", "DETENT_BASE_URL"

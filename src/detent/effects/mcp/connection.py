@@ -15,12 +15,12 @@ from detent.effects.http import tls
 from detent.effects.mcp.catalogue import Offer, keep, make_folder, offers
 from detent.effects.mcp.config import Resolver, ServerConfig
 from detent.effects.mcp.oauth_login import BrowserLogin, TokenFile, make_auth
-from detent.effects.orphan import marks
+from detent.effects.orphan_process import marks
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientSession
 
-    from detent.effects.mcp.call import PendingCall
+    from detent.effects.mcp.tool_call import PendingCall
 
 MARK = "DETENT_MCP_OF"  # not DETENT_MCP, which names the file of a detent that is itself a server
 CONNECT_S = 60.0  # npm may have to fetch a package first

@@ -19,13 +19,13 @@ from detent.core.effect_type import (
     PartialFailure,
 )
 from detent.core.progress import Say
-from detent.effects.mcp import form
-from detent.effects.mcp.call import Ask, PendingCall
+from detent.effects.mcp import elicitation_form
 from detent.effects.mcp.catalogue import ORDER, Offer, advice, kind_of, load_tools
 from detent.effects.mcp.config import ServerConfig
 from detent.effects.mcp.connection import MARK, Connection, OnChange
 from detent.effects.mcp.oauth_login import LOGIN_S, BrowserLogin, TokenFile
-from detent.effects.orphan import kill_orphans
+from detent.effects.mcp.tool_call import Ask, PendingCall
+from detent.effects.orphan_process import kill_orphans
 
 FOLDER = "mcp"  # in the home: logs of servers, and what they offer
 OPEN_MAX = 100  # calls of one host that wait for a person on an open line
@@ -173,9 +173,9 @@ class Servers:
         )
 
     async def _perform(self, server: ServerConfig, tool: str, contract: Contract) -> Outcome:
-        token = form.question_of(contract).get("call")
+        token = elicitation_form.question_of(contract).get("call")
         call = self._open.pop(token, None) if isinstance(token, str) else None
-        if form.is_no(contract):
+        if elicitation_form.is_no(contract):
             return await self._decline(call, contract)
         if call is None and token and contract.is_irreversible:
             raise OutcomeUnknown(f"`{server.name}.{tool}` was at work when it asked, and the line to it is gone")
@@ -210,7 +210,7 @@ class Servers:
 
     def withdraw(self, contract: Contract) -> None:
         """Nobody will answer what this contract's call has asked: tell the tool, and let it end."""
-        left = contract.question.data.get(form.NAME) if contract.question else None
+        left = contract.question.data.get(elicitation_form.NAME) if contract.question else None
         call = self._open.pop(left.get("call", ""), None) if isinstance(left, dict) else None
         if call is not None:
             self._give_up(call)

@@ -24,10 +24,10 @@ from detent.core.effect_type import EffectFailed, Outcome, PartialFailure, effec
 from detent.core.expression.step_filter import NOTHING, encode, parse, text
 from detent.effects import process, sandbox
 from detent.effects.arguments import Arguments, invalid
-from detent.effects.fact import shell_facts
-from detent.effects.metering import with_usage
+from detent.effects.call_fact import shell_facts
 from detent.effects.pipeline.item_stage import PURE, RENDERED, StageInput
 from detent.effects.shell import TIMEOUT_S, read_environment, sweep
+from detent.effects.usage_metering import with_usage
 from detent.whole_file import write_whole
 
 KNOWN = "stages input env cwd shell timeout is_failed_late"

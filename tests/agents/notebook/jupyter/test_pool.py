@@ -12,7 +12,7 @@ import pytest
 from detent.agents.notebook.jupyter import Kernel, Kernels, kill_orphans, spec
 from detent.agents.notebook.jupyter.kept import KernelRecords
 from detent.core import EffectFailed
-from detent.effects.census import identity
+from detent.effects.process_census import identity
 from tests.agents.notebook.jupyter.kit import is_running, needs_kernel, until, values
 
 pytestmark = needs_kernel

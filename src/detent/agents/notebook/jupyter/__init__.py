@@ -8,6 +8,6 @@ from detent.agents.notebook.jupyter.kernel import Kernel
 from detent.agents.notebook.jupyter.pool import Kernels
 from detent.agents.notebook.jupyter.variable import Variable
 from detent.core.value import scrub
-from detent.effects.orphan import kill_orphans
+from detent.effects.orphan_process import kill_orphans
 
 __all__ = ["Kernel", "Kernels", "CellExecution", "Variable", "kill_orphans", "scrub"]

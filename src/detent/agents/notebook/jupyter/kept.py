@@ -21,7 +21,7 @@ from detent.agents.notebook.jupyter.link import CHANNELS, KEPT, Link, own
 from detent.agents.notebook.jupyter.pipe import KernelPipe
 from detent.core import EffectFailed
 from detent.effects import process
-from detent.effects.census import identity, lives
+from detent.effects.process_census import identity, lives
 from detent.effects.sandbox import NO_WISH, Sandbox
 
 FOLDER = "kernels"

@@ -21,7 +21,7 @@ from detent.agents.notebook.jupyter.output import OnOutput, Outputs
 from detent.agents.notebook.jupyter.variable import VariableTable, ask_memory, installation, read_answer
 from detent.core import EffectFailed, progress
 from detent.core.value import scrub
-from detent.effects.orphan import marks
+from detent.effects.orphan_process import marks
 from detent.effects.sandbox import NO_WISH, SandboxWish
 
 TIMEOUT_S = 300.0

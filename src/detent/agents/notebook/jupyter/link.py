@@ -25,7 +25,7 @@ from detent.agents.notebook.jupyter.pipe import KernelPipe
 from detent.core import EffectFailed
 from detent.core.value import scrub
 from detent.effects import process, sandbox
-from detent.effects.census import identity
+from detent.effects.process_census import identity
 from detent.effects.sandbox import NO_WISH, SandboxWish
 from detent.whole_file import write_whole
 

@@ -9,7 +9,7 @@ from typing import Self
 from detent.agents.notebook.jupyter.kept import KernelRecords, record_of
 from detent.agents.notebook.jupyter.kernel import POLITE_S, Kernel
 from detent.agents.notebook.jupyter.spec import remove_leftovers
-from detent.effects.orphan import kill_orphans
+from detent.effects.orphan_process import kill_orphans
 from detent.effects.sandbox import NO_WISH, SandboxWish
 
 

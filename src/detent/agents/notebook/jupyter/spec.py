@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from detent.core import EffectFailed
-from detent.effects.census import identity, lives
+from detent.effects.process_census import identity, lives
 
 INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "VIRTUAL_ENV")
 # Where kernels of other languages find their libraries; no value of these is a secret.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome, OutcomeUnknown, PartialFailure
 from detent.core.progress import Say, voice
-from detent.effects.mcp import form
+from detent.effects.mcp import elicitation_form
 from detent.effects.mcp.connection import Connection
 
 if TYPE_CHECKING:
@@ -62,10 +62,12 @@ class PendingCall:
 
         if self._ask is not None:
             return await self._ask(self._hide_in_question(params))
-        before = form.question_of(self.contract)
+        before = elicitation_form.question_of(self.contract)
         if self._is_given_up:
             return ElicitResult(action="cancel")
-        if before.get("question") == form.mark(params):  # asked and answered before this host was started anew
+        if before.get("question") == elicitation_form.mark(
+            params
+        ):  # asked and answered before this host was started anew
             return self._make_answer()
         self._answer = asyncio.get_running_loop().create_future()
         self.questions.put_nowait(params)
@@ -80,9 +82,11 @@ class PendingCall:
     def _make_answer(self) -> Any:
         from mcp.types import ElicitResult  # noqa: PLC0415
 
-        if form.is_no(self.contract):
+        if elicitation_form.is_no(self.contract):
             return ElicitResult(action="decline")
-        return ElicitResult(action="accept", content=form.content(form.answer_of(self.contract)))
+        return ElicitResult(
+            action="accept", content=elicitation_form.content(elicitation_form.answer_of(self.contract))
+        )
 
     def give_up(self) -> None:
         """Nobody will answer any more."""
@@ -96,9 +100,9 @@ class PendingCall:
         """Send it and take what comes back."""
         from mcp.types import CallToolResult  # noqa: PLC0415
 
-        left = form.question_of(self.contract)
+        left = elicitation_form.question_of(self.contract)
         state, keys = left.get("state"), left.get("keys") or []
-        responses = form.responses(keys, form.answer_of(self.contract)) if keys else None
+        responses = elicitation_form.responses(keys, elicitation_form.answer_of(self.contract)) if keys else None
         pause_s = BACKOFF_S
         for _ in range(ROUNDS_MAX):
             try:
@@ -206,17 +210,17 @@ class PendingCall:
         if len(params) != len(requests):
             raise PartialFailure(f"`{self.tool}` wants a model or folders of detent's; it offers only people's answers")
         left = {"state": result.request_state, "keys": list(params)}
-        return form.question(self.connection.server.name, self.tool, params, left)
+        return elicitation_form.question(self.connection.server.name, self.tool, params, left)
 
     def _ask_to_open(self, pages: list[Any]) -> Any:
         """Pages that a person opens before the call is made once more."""
         wanted = {f"page_{number}": page for number, page in enumerate(pages, 1)}
-        return form.question(self.connection.server.name, self.tool, wanted, {"pages": len(pages)})
+        return elicitation_form.question(self.connection.server.name, self.tool, wanted, {"pages": len(pages)})
 
     def open_question(self, params: Any) -> Any:
         """The question of a tool that waits on its open line."""
-        left = {"call": self.token, "question": form.mark(params)}
-        return form.question(self.connection.server.name, self.tool, {"answer": params}, left)
+        left = {"call": self.token, "question": elicitation_form.mark(params)}
+        return elicitation_form.question(self.connection.server.name, self.tool, {"answer": params}, left)
 
     def _outcome(self, result: "CallToolResult") -> Outcome:
         kept, is_cut = _content(result.content)

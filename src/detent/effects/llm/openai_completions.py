@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from detent.core.effect_type import EffectFailed
-from detent.effects.llm import exchange
+from detent.effects.llm import sdk_exchange
 from detent.effects.llm.model import Hear, Message, MessagePart, Names, Reply, Request, status_failure
 
 FINISHES = {"stop": "stop", "length": "length", "tool_calls": "tool_calls", "content_filter": "refusal"}
@@ -21,10 +21,10 @@ class Completions:
 
     async def answer(self, request: Request, hear: Hear) -> Reply:
         """Ask once and listen to the stream."""
-        sdk, names = exchange.library("openai", "llm"), Names(request)
-        with exchange.trouble(sdk, _explain_refusal, sdk.OpenAIError):
+        sdk, names = sdk_exchange.library("openai", "llm"), Names(request)
+        with sdk_exchange.trouble(sdk, _explain_refusal, sdk.OpenAIError):
             key = self._key or "none"  # a local server wants none, the SDK does
-            client = exchange.client(sdk.AsyncOpenAI, key, self._base_url)
+            client = sdk_exchange.client(sdk.AsyncOpenAI, key, self._base_url)
             async with client, await client.chat.completions.create(**self._body(request, names)) as stream:
                 return await _Answer(names, hear).read(stream)
 
@@ -58,7 +58,7 @@ class Completions:
         return body
 
 
-class _Answer(exchange.StreamedAnswer):
+class _Answer(sdk_exchange.StreamedAnswer):
     """An answer while it comes in chunks."""
 
     is_refusal = False

@@ -10,8 +10,8 @@ import signal
 import time
 from collections.abc import Container, Iterator
 
-from detent.effects import census
-from detent.effects.census import carriers, identity, lives
+from detent.effects import process_census
+from detent.effects.process_census import carriers, identity, lives
 
 MARK = "DETENT_KERNEL"
 HOST = "_HOST"
@@ -27,7 +27,7 @@ def marks(home: str, mark: str = MARK) -> dict[str, str]:
 def orphans(home: str, mark: str = MARK, spared: Container[int] = ()) -> Iterator[int]:
     """The processes marked with that home whose detent no longer lives; not those of a session that is kept."""
     for pid, found in carriers(f"{mark}={home}"):
-        if not lives(census.value(found, mark + HOST)):
+        if not lives(process_census.value(found, mark + HOST)):
             with contextlib.suppress(OSError):
                 if os.getsid(pid) not in spared:
                     yield pid

@@ -7,7 +7,7 @@ more; it is left out.
 from typing import Any
 
 from detent.core.effect_type import EffectFailed
-from detent.effects.llm import exchange
+from detent.effects.llm import sdk_exchange
 from detent.effects.llm.model import Hear, Message, MessagePart, Names, Reply, Request, status_failure
 
 MAX_TOKENS = 4096  # the API wants a number
@@ -22,9 +22,9 @@ class Messages:
 
     async def answer(self, request: Request, hear: Hear) -> Reply:
         """Ask once and listen to the stream."""
-        sdk, names = exchange.library("anthropic", "anthropic"), Names(request)
-        with exchange.trouble(sdk, _explain_refusal, sdk.AnthropicError):
-            client = exchange.client(sdk.AsyncAnthropic, self._key, self._base_url)
+        sdk, names = sdk_exchange.library("anthropic", "anthropic"), Names(request)
+        with sdk_exchange.trouble(sdk, _explain_refusal, sdk.AnthropicError):
+            client = sdk_exchange.client(sdk.AsyncAnthropic, self._key, self._base_url)
             async with client, await client.messages.create(**self._body(request, names)) as stream:
                 return await _Answer(names, hear).read(stream)
 
@@ -52,7 +52,7 @@ class Messages:
         return body
 
 
-class _Answer(exchange.StreamedAnswer):
+class _Answer(sdk_exchange.StreamedAnswer):
     """An answer while it comes, event by event."""
 
     input = cached = 0
