@@ -30,7 +30,7 @@ PACKAGES = {
     "conformance": ("detent.testing.conformance", "The laws of the port, as checks that any host must pass."),
     "testing": ("detent.testing", "For your own tests: scripted effects, virtual time, crashes at every moment."),
 }
-HOST_NAMES = {"open": "detent.home", "SharedHost": "detent.host.embedded.shared"}
+HOST_NAMES = {"open": "detent.home", "SharedHost": "detent.host.embedded.shared_host"}
 ERRORS = "detent.errors"
 
 _LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)#\s]+)(#[^)\s]*)?\)")

@@ -58,7 +58,7 @@ PARTICLES = words("about again anew at away back by from in into of off on onto 
 PARTICIPLES_ALLOWED = {
     "detent.host.port:Host.settled": "a verb of the host, documented: `await host.settled(run_id)` waits for that",
     "detent.host.embedded.host:EmbeddedHost.settled": "as the port calls it",
-    "detent.host.embedded.shared:SharedHost.settled": "as the port calls it",
+    "detent.host.embedded.shared_host:SharedHost.settled": "as the port calls it",
     "detent.host.postgres.host:PostgresHost.settled": "as the port calls it",
     "detent.testing.world:World.done": "public in `detent.testing`: what was done under a key",
     "detent.testing.world:World.owed": "public in `detent.testing`: what is owed to a call",

@@ -18,7 +18,7 @@ import yaml
 
 from detent.host import Host
 from detent.host.embedded import EmbeddedHost
-from detent.host.embedded.shared import SharedHost
+from detent.host.embedded.shared_host import SharedHost
 from detent.surfaces.cli.program import program
 from docs import site
 from tests import doctext

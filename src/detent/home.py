@@ -12,7 +12,7 @@ from detent.kit.policy import HOME, HOME_VARIABLE, find_policy, guarded_files
 if TYPE_CHECKING:
     from detent.core.effect_type import Effect
     from detent.core.policy import Policy
-    from detent.host.embedded.shared import SharedHost
+    from detent.host.embedded.shared_host import SharedHost
 
 FilePath = str | os.PathLike[str]
 
@@ -47,7 +47,7 @@ def open(
         DefinitionError: An effect or the policy file is wrong.
     """
     from detent.core.policy import Policy
-    from detent.host.embedded.shared import open_host
+    from detent.host.embedded.shared_host import open_host
     from detent.kit.people import TOKEN_VARIABLE, PeopleFile
     from detent.kit.source import Sources
 

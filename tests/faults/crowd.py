@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from detent.errors import DetentError
-from detent.host.embedded.shared import open_host
+from detent.host.embedded.shared_host import open_host
 from tests.faults.checker import check
 from tests.faults.story import MACHINE, acknowledge, answer_honestly, ledger_effect
 

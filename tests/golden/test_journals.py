@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from detent.core import Run, Status
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.shared import open_host
+from detent.host.embedded.shared_host import open_host
 from detent.host.parts.loaded_run import load
 from detent.host.parts.replay import verify
 from tests.golden import make_journal

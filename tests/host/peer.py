@@ -15,7 +15,7 @@ from typing import Any
 
 from detent.core import Action, Contract, Effect, Machine, Outcome, Question, Run, effect
 from detent.errors import DetentError
-from detent.host.embedded.shared import SharedHost, open_host
+from detent.host.embedded.shared_host import SharedHost, open_host
 from detent.testing.conformance import DOOR, one
 
 MACHINES: dict[str, Machine] = {

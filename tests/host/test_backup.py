@@ -22,8 +22,8 @@ from detent.core import Action, Contract, Effect, Machine, Outcome, Question, Ru
 from detent.errors import JournalError, Refused, Unknown
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.backup import back_up, check_copy
+from detent.host.embedded.journal_marker import read_markers
 from detent.host.embedded.journal_reader import JournalReader
-from detent.host.embedded.marker import read_markers
 from detent.host.embedded.restore import MOVED, find_twins, move, restore
 from detent.testing import World
 from detent.testing.conformance import DOOR, Outside, one

@@ -21,7 +21,7 @@ from detent.host.embedded import handover_client as knock
 from detent.host.embedded.handover_client import is_answering
 from detent.host.embedded.journal import Journal, open_journal
 from detent.host.embedded.lock import Lock
-from detent.host.embedded.shared import open_host
+from detent.host.embedded.shared_host import open_host
 from detent.host.parts.replay import entries
 from detent.testing.conformance import DOOR
 from tests.host.company import Peer, deeds, kept, peer
@@ -136,7 +136,7 @@ async def test_with_more_callers_than_its_queue_holds_a_stopped_holder_is_told_o
     async with holding(tmp_path) as holder, open_host(tmp_path) as host:
         holder.process.send_signal(signal.SIGSTOP)
         monkeypatch.setattr(knock, "ANSWER_S", 0.5)
-        monkeypatch.setattr("detent.host.embedded.shared.ANSWER_S", 0.5)
+        monkeypatch.setattr("detent.host.embedded.shared_host.ANSWER_S", 0.5)
         said = await asyncio.gather(
             *(host.answer(**given_by(f"caller {number}")) for number in range(300)), return_exceptions=True
         )

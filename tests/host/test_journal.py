@@ -17,7 +17,7 @@ from detent.core import Action, Run, Status, effect
 from detent.errors import JournalError, ReplayError, Unknown
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.journal import Journal, open_journal
-from detent.host.embedded.marker import forget
+from detent.host.embedded.journal_marker import forget
 from detent.host.embedded.schema import MIGRATIONS, SCHEMA, VERSION
 from detent.host.parts.loaded_run import load
 from detent.host.parts.replay import entries, verify

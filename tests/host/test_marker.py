@@ -13,8 +13,8 @@ import pytest
 from detent.core.machine import Machine
 from detent.errors import JournalError
 from detent.host.embedded import EmbeddedHost
+from detent.host.embedded.journal_marker import find_problem, forget, marker_paths, read_identity, read_markers
 from detent.host.embedded.journal_reader import JournalReader
-from detent.host.embedded.marker import find_problem, forget, marker_paths, read_identity, read_markers
 from detent.host.opening import find_mismatch
 from detent.host.reading import Query
 from detent.testing.conformance import DOOR, Outside

@@ -21,7 +21,7 @@ from detent.core import (
     effect,
 )
 from detent.host.embedded import EmbeddedHost
-from detent.host.embedded.marker import forget
+from detent.host.embedded.journal_marker import forget
 from detent.host.embedded.schema import SCHEMA
 from detent.testing import Story, World, crash_anywhere, simulate
 from detent.testing.conformance import Outside, one

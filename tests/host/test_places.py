@@ -11,7 +11,7 @@ import pytest
 from detent.core import Action, Contract, Effect, Machine, Outcome, Run, Status, Transition, effect
 from detent.core.events import RULES
 from detent.errors import JournalError
-from detent.host.postgres import PostgresHost, crew, schema
+from detent.host.postgres import PostgresHost, contract_executor, schema
 from detent.host.postgres.job_queue import LOCAL, OWN, SHARED
 from detent.testing.conformance import DOING, Outside
 from tests.host.test_postgres import Databases, databases, server  # noqa: F401  # fixtures
@@ -91,7 +91,7 @@ async def test_newer_runs_wait_for_newer_workers_without_being_swept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     address, outside = databases.address(tmp_path), Outside()
-    monkeypatch.setattr(crew, "RULES", RULES - 1)
+    monkeypatch.setattr(contract_executor, "RULES", RULES - 1)
     async with opened(address, tmp_path / "a", outside.effect()) as older:
         run = await older.start(DOING, {"amount": 1})
         ((queue, *_),) = await until(lambda: asyncio.to_thread(parked, address))

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from detent.errors import JournalError, NoAnswer, Refused, Unknown
-from detent.host.embedded import shared
+from detent.host.embedded import shared_host
 from detent.host.embedded.journal import open_journal
 from detent.host.embedded.lock import Lock
-from detent.host.embedded.shared import open_host
+from detent.host.embedded.shared_host import open_host
 from detent.host.parts.replay import verify
 from detent.testing.conformance import DOOR
 from tests.host.company import deeds, peer
@@ -230,7 +230,7 @@ async def test_what_goes_through_the_door_is_checked_before(tmp_path: Path) -> N
 
 
 async def test_a_holder_that_does_not_answer_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "ANSWER_S", 0.1)
+    monkeypatch.setattr(shared_host, "ANSWER_S", 0.1)
     lock = Lock(tmp_path)
     assert lock.take()
     with socket.socket(socket.AF_UNIX) as mute:

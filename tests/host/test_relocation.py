@@ -10,9 +10,9 @@ import pytest
 from detent.core import Action, Contract, Effect, Machine, Outcome, Question, Status, Transition, effect
 from detent.errors import JournalError, Refused
 from detent.host.embedded import EmbeddedHost
-from detent.host.embedded.departure import Departure
+from detent.host.embedded.journal_departure import Departure
 from detent.host.opening import open_host, open_reader
-from detent.host.postgres import arrival as arriving
+from detent.host.postgres import journal_arrival as arriving
 from detent.host.relocation import cancel_move, move_to_database
 from detent.testing.conformance import DOING, Outside
 from tests.host.test_postgres import Databases, databases, server  # noqa: F401  # fixtures

@@ -27,7 +27,7 @@ from detent.core import Contract, Effect, EffectFailed, Outcome, Run, Status, ef
 from detent.errors import DetentError
 from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.shared import open_host
+from detent.host.embedded.shared_host import open_host
 from detent.host.embedded.writer import InlineWriter
 from detent.host.parts.journal import Batch
 from detent.host.parts.loaded_run import load

@@ -20,7 +20,7 @@ from mcp.client.stdio import stdio_client
 from mcp.types import ElicitResult, Implementation
 
 from detent.effects import builtin
-from detent.host.embedded.shared import open_host
+from detent.host.embedded.shared_host import open_host
 from detent.surfaces.mcp import Surface
 from tests.surfaces.command import Detent
 

@@ -29,7 +29,7 @@ from detent.errors import JournalError, Refused
 from detent.guarding.call_desk import CallDesk, CallOrder, JournalDesk
 from detent.guarding.mailbox import CallBroken, CallMailbox, CallSettled, call_in_loop, find_running_loop, settle_reply
 from detent.home import open as open_home
-from detent.host.embedded.shared import SharedHost
+from detent.host.embedded.shared_host import SharedHost
 
 OpenDesk = Callable[["LocalProgram"], AbstractAsyncContextManager[tuple[CallDesk, SharedHost | None]]]
 REMEMBERED = 10_000  # runs whose calls are kept for a holder that asks later

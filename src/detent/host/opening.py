@@ -23,7 +23,7 @@ def open_host(home: Path, *args: Any, **given: Any) -> "AbstractAsyncContextMana
     if find_address(home):
         found: AbstractAsyncContextManager[OpenHost] = _load_postgres().open_postgres(home, *args, **given)
         return found
-    from detent.host.embedded.shared import open_host as open_shared  # noqa: PLC0415
+    from detent.host.embedded.shared_host import open_host as open_shared  # noqa: PLC0415
 
     return open_shared(home, *args, **given)
 
@@ -60,14 +60,14 @@ def checkup(home: Path) -> "Checkup":
         from detent.host.reading import Checkup, JournalHolder  # noqa: PLC0415
 
         return Checkup(is_held(home), JournalHolder(), True)
-    from detent.host.embedded.checkup import checkup as check  # noqa: PLC0415
+    from detent.host.embedded.holder_check import checkup as check  # noqa: PLC0415
 
     return check(home)
 
 
 def forget_journal(home: Path) -> str:
     """Forget what is known of the journal that was in a home; what that was, in a few words, or nothing."""
-    from detent.host.embedded.marker import describe, forget  # noqa: PLC0415
+    from detent.host.embedded.journal_marker import describe, forget  # noqa: PLC0415
 
     known = forget(home)
     return "" if known is None else describe(known)
@@ -75,7 +75,7 @@ def forget_journal(home: Path) -> str:
 
 def forget_claims(home: Path) -> None:
     """Forget how many claims a home's journal had, before they are rebuilt."""
-    from detent.host.embedded.marker import forget_claims as forget  # noqa: PLC0415
+    from detent.host.embedded.journal_marker import forget_claims as forget  # noqa: PLC0415
 
     forget(home)
 
@@ -113,7 +113,7 @@ def move_home(home: Path, target: Path) -> None:
 
 def find_departure(home: Path) -> tuple[str, bool]:
     """Where the journal of a home is going or has gone, and whether it has; empty: it is here."""
-    from detent.host.embedded.departure import find_departure as find  # noqa: PLC0415
+    from detent.host.embedded.journal_departure import find_departure as find  # noqa: PLC0415
 
     return find(home)
 
@@ -132,7 +132,7 @@ def find_mismatch(home: Path) -> str:
     if find_address(home):
         return ""
     from detent.host.embedded.journal import open_journal  # noqa: PLC0415
-    from detent.host.embedded.marker import check_known  # noqa: PLC0415
+    from detent.host.embedded.journal_marker import check_known  # noqa: PLC0415
 
     with closing(open_journal(home)) as journal:
         try:

@@ -18,7 +18,7 @@ from detent.host.reading import RelocationReport
 
 def move_to_database(home: Path, address: str) -> RelocationReport:
     """Move a home's journal to a database, or finish that; nobody else may use the home."""
-    from detent.host.embedded.departure import Departure  # noqa: PLC0415  # see `opening`
+    from detent.host.embedded.journal_departure import Departure  # noqa: PLC0415  # see `opening`
 
     if find_address(home):
         raise Refused(f"{home} has its journal in a database already")
@@ -57,7 +57,7 @@ def move_to_database(home: Path, address: str) -> RelocationReport:
 
 def cancel_move(home: Path) -> str:
     """Give up a move that was not finished; where it was going. What may be in the database cannot be used."""
-    from detent.host.embedded.departure import Departure  # noqa: PLC0415  # see `opening`
+    from detent.host.embedded.journal_departure import Departure  # noqa: PLC0415  # see `opening`
 
     departure = Departure(home)
     try:

@@ -17,7 +17,7 @@ from pathlib import Path
 from detent.errors import JournalError, Refused, Unknown
 from detent.host.embedded.artefact_folder import FOLDER as ARTEFACTS
 from detent.host.embedded.journal import Journal
-from detent.host.embedded.marker import HOME_MARKER, check_missing, read_identity
+from detent.host.embedded.journal_marker import HOME_MARKER, check_missing, read_identity
 from detent.host.embedded.schema import open_reading
 from detent.host.parts.claim_check import differences
 from detent.host.reading import BackupReport

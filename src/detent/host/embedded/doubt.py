@@ -17,9 +17,8 @@ from detent.core.effect_type import Effect, EffectFailed, PartialFailure, StillR
 from detent.core.events import EVIDENCE, ContractMoved, Signalled
 from detent.core.status import Status
 from detent.errors import NotWaiting
-from detent.host.parts.call import ask_probe
-from detent.host.parts.claim import was_redone
-from detent.host.parts.gap import find_clearance, meet_gap
+from detent.host.parts.effect_call import ask_probe
+from detent.host.parts.idempotency_claim import was_redone
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.outcome import (
     UnknownOutcome,
@@ -28,6 +27,7 @@ from detent.host.parts.outcome import (
     move_for,
     take_report,
 )
+from detent.host.parts.restore_gap import find_clearance, meet_gap
 from detent.host.parts.secret import Secrets, list_secrets
 from detent.host.standing import ASK_WITHIN_S, settle_time
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from detent.errors import JournalError, Unknown
-from detent.host.embedded.marker import check_missing, read_identity
+from detent.host.embedded.journal_marker import check_missing, read_identity
 from detent.host.embedded.schema import (
     MIGRATIONS,
     close_writing,

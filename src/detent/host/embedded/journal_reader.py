@@ -9,7 +9,7 @@ from pathlib import Path
 from detent.errors import DetentError, JournalError
 from detent.host.embedded.artefact_folder import ArtefactFolder
 from detent.host.embedded.journal import Journal, open_journal
-from detent.host.embedded.marker import check, check_missing
+from detent.host.embedded.journal_marker import check, check_missing
 from detent.host.embedded.schema import VERSION
 from detent.host.parts.run_reader import RunReader
 from detent.host.reading import StoreCheck

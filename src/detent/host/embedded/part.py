@@ -13,10 +13,10 @@ from detent.core.machine import Machine
 from detent.core.progress import Ground
 from detent.core.run import Run
 from detent.host.embedded.journal import Journal
-from detent.host.parts.claim import Claims
 from detent.host.parts.clock import Clock
+from detent.host.parts.idempotency_claim import Claims
 from detent.host.parts.loaded_run import LoadedRun
-from detent.host.parts.onlooker import Onlookers
+from detent.host.parts.progress_listener import Onlookers
 from detent.host.parts.secret_box import SecretKeeper
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from detent.core.events import CANCEL, RELEASE, Signalled
 from detent.core.status import Status
 from detent.errors import DetentError
-from detent.host.embedded.attempt import Attempts
+from detent.host.embedded.contract_executor import Attempts
 from detent.host.embedded.part import Performer
 from detent.host.parts.child import awaiting
 from detent.host.parts.family import children, family

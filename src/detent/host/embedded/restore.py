@@ -20,10 +20,10 @@ from detent.core.identity import By
 from detent.errors import JournalError, Refused
 from detent.host.embedded.backup import JOURNAL, OWN, check_copy, moment_of
 from detent.host.embedded.host import EmbeddedHost
+from detent.host.embedded.journal_marker import Marker, forget, marker_paths, read_identity, read_markers, write
 from detent.host.embedded.lock import Lock, holder
-from detent.host.embedded.marker import Marker, forget, marker_paths, read_identity, read_markers, write
 from detent.host.embedded.schema import close_writing, open_writing
-from detent.host.parts.gap import mark_restored
+from detent.host.parts.restore_gap import mark_restored
 from detent.host.reading import RestoreReport
 from detent.whole_file import sync_folder
 

@@ -13,10 +13,10 @@ from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, ReplayError
-from detent.host.parts.claim import OPEN, judge_fate, place_of
-from detent.host.parts.gap import is_gap
+from detent.host.parts.idempotency_claim import OPEN, judge_fate, place_of
 from detent.host.parts.journal import CLAIMS, AnyJournal, Batch, Claim, Record
 from detent.host.parts.loaded_run import beginning, replay
+from detent.host.parts.restore_gap import is_gap
 
 RUNS_MAX = 1_000_000
 Place = tuple[str, str]

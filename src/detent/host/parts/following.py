@@ -8,8 +8,8 @@ from typing import Protocol
 from detent.core.history import Entry
 from detent.core.run import Run
 from detent.host.parts import replay as reader
+from detent.host.parts.journal_tail import Bell, Watched
 from detent.host.parts.listing import Listing
-from detent.host.parts.tail import Bell, Watched
 from detent.host.standing import Standing
 
 CATCH_UP = 100  # entries read at once for a follower that is behind

@@ -13,7 +13,7 @@ from detent.core.contract import Contract
 from detent.core.effect_type import Effect
 from detent.core.progress import Ground
 from detent.core.run import Run
-from detent.host.parts.claim import Wish
+from detent.host.parts.idempotency_claim import Wish
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.tool_probe import add_probe
 from detent.host.policy_check import Rulings

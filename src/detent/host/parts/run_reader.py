@@ -20,12 +20,12 @@ from detent.host.parts.anchor import check_anchor, read_head
 from detent.host.parts.claim_check import differences
 from detent.host.parts.following import Following, Watching
 from detent.host.parts.fork_origin import find_failed
-from detent.host.parts.gap import open_gap
 from detent.host.parts.journal import Record
+from detent.host.parts.journal_tail import Tail
 from detent.host.parts.listing import Listing
 from detent.host.parts.loaded_run import LoadedRun, ResidentRun, load, seq_at
 from detent.host.parts.projector import Projector, RunMemory
-from detent.host.parts.tail import Tail
+from detent.host.parts.restore_gap import open_gap
 from detent.host.parts.transcript import transcript
 from detent.host.people import has_people
 from detent.host.projection import P, Why

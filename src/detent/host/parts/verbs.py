@@ -40,12 +40,12 @@ from detent.host.parts.answer_signature import check_meaning, check_signed, keep
 from detent.host.parts.child import CHILD, declarations
 from detent.host.parts.clock import Clock
 from detent.host.parts.fork_origin import find_failed, find_origin
-from detent.host.parts.gap import CLOSE, Gap, check_not_record, close_gap, mark_restored, open_gap
 from detent.host.parts.journal import Batch, genesis
 from detent.host.parts.listing import Listing
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.people_record import change_people
 from detent.host.parts.replay import find
+from detent.host.parts.restore_gap import CLOSE, Gap, check_not_record, close_gap, mark_restored, open_gap
 from detent.host.parts.retention import prune
 from detent.host.parts.run_reader import RunReader
 from detent.host.parts.secret_box import SecretKeeper

@@ -15,19 +15,19 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import Unknown
 from detent.host.parts.child import child_id
-from detent.host.parts.claim import Claims
 from detent.host.parts.clock import Clock
 from detent.host.parts.fold import FoldPlan, FoldRoom
-from detent.host.parts.gap import open_gap
+from detent.host.parts.idempotency_claim import Claims
 from detent.host.parts.journal import Batch, EventRow
 from detent.host.parts.loaded_run import LoadedRun, Point, beginning, load, replay
 from detent.host.parts.outbox import Outbox
+from detent.host.parts.restore_gap import open_gap
 from detent.host.policy_check import Rulings
 from detent.host.postgres.connection import GONE
 from detent.host.postgres.job_queue import ANYWHERE, QUEUE, JobQueue, QueuedJob, name_need, name_place
 from detent.host.postgres.journal import SHORT, Overtaken, PostgresJournal, take_claims, write_batch
 from detent.host.postgres.postgres_reader import PostgresReader
-from detent.host.postgres.statement import Statements
+from detent.host.postgres.statement_batch import Statements
 
 LOCK = (
     "select no, seq, head, extract(epoch from clock_timestamp())::float8,"

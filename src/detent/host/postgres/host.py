@@ -27,11 +27,11 @@ from detent.host.parts.admission import Admission
 from detent.host.parts.child import awaiting, describe_end
 from detent.host.parts.claim_check import differences, repair, right_holders
 from detent.host.parts.clock import Clock
-from detent.host.parts.gap import Gap
 from detent.host.parts.journal import Batch, Nobody
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.outbox import Outbox
 from detent.host.parts.precaution import describe_ground
+from detent.host.parts.restore_gap import Gap
 from detent.host.parts.secret_box import NoSecrets
 from detent.host.parts.verbs import Verbs
 from detent.host.people import PeopleSource
@@ -39,19 +39,19 @@ from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
 from detent.host.postgres.artefact_table import ArtefactTable
 from detent.host.postgres.connection import GONE, Database
-from detent.host.postgres.crew import Crew
+from detent.host.postgres.contract_executor import Crew
 from detent.host.postgres.database_clock import DatabaseClock
 from detent.host.postgres.fold_transaction import Folded, Moment
-from detent.host.postgres.hint import HintSender
 from detent.host.postgres.job_queue import USUAL, Handle, JobQueue
-from detent.host.postgres.place import LEASE_S, WorkPlaces
+from detent.host.postgres.notification import HintSender
 from detent.host.postgres.postgres_reader import PATIENCE_S, PostgresReader
 from detent.host.postgres.recovery import take_up
-from detent.host.postgres.room import PostgresRoom, write_alone
+from detent.host.postgres.run_engine import PostgresRoom, write_alone
 from detent.host.postgres.schema import check_version, find_places
+from detent.host.postgres.shared_people import SHARE_S, share_people
 from detent.host.postgres.sweep import Sweep
-from detent.host.postgres.team import SHARE_S, share_people
-from detent.host.postgres.wake import Wakes
+from detent.host.postgres.wake_timer import Wakes
+from detent.host.postgres.worker_place import LEASE_S, WorkPlaces
 from detent.host.reading import Note, Query, Summary
 from detent.host.run_group import reconcile
 

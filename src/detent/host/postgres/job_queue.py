@@ -24,7 +24,7 @@ from procrastinate.worker import Worker
 from psycopg.rows import dict_row
 
 from detent.host.postgres.connection import Database
-from detent.host.postgres.statement import Statements
+from detent.host.postgres.statement_batch import Statements
 
 QUEUE = "detent"  # what every worker can do, as far as whoever puts it there knows
 ANYWHERE = "detent local"  # local calls of runs that belong nowhere yet: the worker that takes one is where they stay

@@ -15,7 +15,7 @@ from detent.errors import JournalError
 from detent.host.parts.journal import Batch, Claim, EventRow, JournalIdentity, encode
 from detent.host.parts.listing import Listing
 from detent.host.postgres.connection import GONE, Database, explain
-from detent.host.postgres.statement import Statements
+from detent.host.postgres.statement_batch import Statements
 from detent.host.reading import Step
 
 PLACES = 4096  # events one transaction can have places for

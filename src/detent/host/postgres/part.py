@@ -16,7 +16,7 @@ from detent.core.progress import Ground
 from detent.core.run import Run
 from detent.host.parts.clock import Clock
 from detent.host.parts.loaded_run import LoadedRun
-from detent.host.parts.onlooker import Onlookers
+from detent.host.parts.progress_listener import Onlookers
 from detent.host.parts.secret_box import SecretKeeper
 from detent.host.postgres.connection import Database
 from detent.host.postgres.fold_transaction import Held, Make

@@ -13,9 +13,9 @@ from detent.core.machine import Machine
 from detent.host.parts.run_reader import RunReader
 from detent.host.postgres.artefact_table import ArtefactTable
 from detent.host.postgres.connection import Database
-from detent.host.postgres.hint import MOVED, make_mark, read_moved
 from detent.host.postgres.job_queue import ANYWHERE, NEEDS, PLACE, QUEUE, RULES_NEEDED, STALLED_S
 from detent.host.postgres.journal import PostgresJournal
+from detent.host.postgres.notification import MOVED, make_mark, read_moved
 from detent.host.postgres.schema import VERSION, check_version
 from detent.host.reading import Lack, StoreCheck, Unserved
 

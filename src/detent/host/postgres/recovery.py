@@ -9,11 +9,11 @@ from detent.core.status import Status
 from detent.errors import DetentError
 from detent.host.parts.child import awaiting
 from detent.host.parts.family import children, family
-from detent.host.postgres.crew import Crew
+from detent.host.postgres.contract_executor import Crew
 from detent.host.postgres.fold_transaction import Moment
 from detent.host.postgres.job_queue import STALLED_S, JobQueue, QueuedJob, put_back_stalled
 from detent.host.postgres.part import PostgresMover
-from detent.host.postgres.wake import Wakes
+from detent.host.postgres.wake_timer import Wakes
 
 HandUp = Callable[[str], Awaitable[None]]
 

@@ -21,8 +21,8 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import digest
 from detent.host.housekeeping import FILES_ID
-from detent.host.parts.gap import CLOSE
-from detent.host.parts.gap import RECORDED as RESTORE
+from detent.host.parts.restore_gap import CLOSE
+from detent.host.parts.restore_gap import RECORDED as RESTORE
 
 DecisionKind = Literal[
     "answer", "policy", "settle", "repeat", "evidence", "expiry", "retry", "cancel", "fork", "migrate", "attempt",

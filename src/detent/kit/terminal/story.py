@@ -6,7 +6,7 @@ from typing import ClassVar
 from detent.core.events import ATTEMPT, ContractMoved, Event, Signalled, Started
 from detent.core.history import Consequence, Entry
 from detent.core.status import Status
-from detent.host.parts.claim import REUSED
+from detent.host.parts.idempotency_claim import REUSED
 from detent.kit.error_translation import translate_error
 from detent.kit.language import _
 from detent.kit.text import brief, duration, visible

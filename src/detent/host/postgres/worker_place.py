@@ -18,7 +18,7 @@ from detent.core.question import Question
 from detent.core.status import Status
 from detent.errors import DetentError, NotWaiting
 from detent.host.parts.outcome import run_again
-from detent.host.postgres.crew import Crew
+from detent.host.postgres.contract_executor import Crew
 from detent.host.postgres.fold_transaction import Moment
 from detent.host.postgres.job_delivery import is_possible
 from detent.host.postgres.job_queue import NEEDS, RULES_NEEDED, STALLED_S, name_need, name_place

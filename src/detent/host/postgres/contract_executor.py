@@ -19,10 +19,9 @@ from detent.core.effect_type import Effect, EffectFailed, Outcome, PartialFailur
 from detent.core.events import EVIDENCE, RULES, ContractMoved, Event, Signalled
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, NotWaiting, Refused
-from detent.host.parts.call import ask_probe, call_effect
 from detent.host.parts.child import awaiting, begin_child, child_id, child_machine
-from detent.host.parts.claim import was_redone
-from detent.host.parts.gap import find_clearance, meet_gap, open_gap
+from detent.host.parts.effect_call import ask_probe, call_effect
+from detent.host.parts.idempotency_claim import was_redone
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.outcome import (
     UnknownOutcome,
@@ -35,6 +34,7 @@ from detent.host.parts.outcome import (
     run_again,
     take_report,
 )
+from detent.host.parts.restore_gap import find_clearance, meet_gap, open_gap
 from detent.host.parts.secret import NONE, Secrets, hide, list_secrets
 from detent.host.postgres.fold_transaction import Moment
 from detent.host.postgres.job_delivery import TAKE_OVER, Beginning, Delivery, begin, hand_on, is_possible, take_over

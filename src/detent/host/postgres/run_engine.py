@@ -21,9 +21,9 @@ from detent.host.parts.admission import Admission
 from detent.host.parts.clock import Clock
 from detent.host.parts.journal import Batch, genesis
 from detent.host.parts.loaded_run import LoadedRun
-from detent.host.parts.onlooker import Onlookers
 from detent.host.parts.outbox import Outbox
 from detent.host.parts.precaution import Precautions
+from detent.host.parts.progress_listener import Onlookers
 from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
 from detent.host.postgres.connection import GONE, Database, explain, is_gone
@@ -40,11 +40,11 @@ from detent.host.postgres.fold_transaction import (
     fold_run,
     is_likely,
 )
-from detent.host.postgres.hint import ABORTED, Hint, HintSender
 from detent.host.postgres.job_queue import JobQueue
 from detent.host.postgres.journal import Overtaken, PostgresJournal, take_claims, write_batch
+from detent.host.postgres.notification import ABORTED, Hint, HintSender
 from detent.host.postgres.postgres_reader import PostgresReader
-from detent.host.postgres.statement import Statements
+from detent.host.postgres.statement_batch import Statements
 from detent.redaction import ambient_redactor
 
 CACHE_MAX = 2000  # runs kept in memory

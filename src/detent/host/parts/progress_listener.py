@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 from detent.core.progress import Hear, Pass
-from detent.host.parts.spoken import SpokenWords
+from detent.host.parts.progress_text import SpokenWords
 
 
 class Onlookers:

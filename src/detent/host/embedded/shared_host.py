@@ -25,8 +25,8 @@ from detent.core.status import Status
 from detent.core.value import plain
 from detent.errors import JournalError, NoAnswer, Refused
 from detent.host.ancestry import PROGRAM, adopt_orphans
-from detent.host.embedded.adoption import bury_orphans
-from detent.host.embedded.argument import check_arguments
+from detent.host.embedded.adopted_process import bury_orphans
+from detent.host.embedded.argument_check import check_arguments
 from detent.host.embedded.handover_client import (
     ANSWER_S,
     PAUSE_S,

@@ -21,8 +21,8 @@ from detent.core.status import Status
 from detent.errors import DetentError, JournalError, NotWaiting, Refused
 from detent.host.embedded.doubt import DoubtRegister, guard_work
 from detent.host.embedded.task_pool import TaskPool
-from detent.host.parts.call import call_effect
 from detent.host.parts.child import awaiting, begin_child, child_id, child_machine, describe_end
+from detent.host.parts.effect_call import call_effect
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.outcome import (
     UnknownOutcome,

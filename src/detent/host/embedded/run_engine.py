@@ -20,26 +20,26 @@ from detent.core.progress import Hear
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, Refused
-from detent.host.embedded.aftermath import Aftermath, settle_future
+from detent.host.embedded.after_commit import Aftermath, settle_future
 from detent.host.embedded.artefact_folder import ArtefactFolder
-from detent.host.embedded.attempt import Attempts
+from detent.host.embedded.contract_executor import Attempts
 from detent.host.embedded.journal import Journal
+from detent.host.embedded.journal_marker import Marking, find_journal
 from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.lock import Lock, holder
-from detent.host.embedded.marker import Marking, find_journal
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Writer, flush
 from detent.host.parts.admission import Admission
-from detent.host.parts.claim import Claims
 from detent.host.parts.clock import Clock, SystemClock
 from detent.host.parts.fold import FoldRoom
-from detent.host.parts.gap import open_gap
+from detent.host.parts.idempotency_claim import Claims
 from detent.host.parts.journal import Batch, Nobody
 from detent.host.parts.loaded_run import LoadedRun, ResidentRun, drop_ended, load, may_trail
-from detent.host.parts.onlooker import Onlookers
 from detent.host.parts.outbox import Outbox
 from detent.host.parts.precaution import describe_ground
+from detent.host.parts.progress_listener import Onlookers
 from detent.host.parts.projector import ProjectionRow
+from detent.host.parts.restore_gap import open_gap
 from detent.host.parts.secret_box import SecretFolder
 from detent.host.people import PeopleSource
 from detent.host.policy_check import Rulings
