@@ -101,7 +101,7 @@ def approve(address: str, tally: Tally) -> None:
 
 async def walked(folder: Path, tally: Tally) -> None:
     """Serve a folder and walk through it once unseen, so that everything is imported, and once counted."""
-    from detent.kit.source import Sources
+    from detent.kit.effect_source import Sources
     from detent.surfaces.server.service import ServePlan, serving
     from detent.surfaces.server.setting import ServerSettings
 

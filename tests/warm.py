@@ -32,7 +32,12 @@ SCRIPT = str(Path(sys.executable).with_name("detent"))
 # What the interpreter itself reads as it starts.
 ITS_OWN = ("PYTHON", "LC_", "LANG")
 # What a command imports beside the command line: such a command is forked from a process that has it too.
-HOST = ("detent.host.embedded.shared_host", "detent.host.embedded.handover_client", "detent.kit.source", "jinja2")
+HOST = (
+    "detent.host.embedded.shared_host",
+    "detent.host.embedded.handover_client",
+    "detent.kit.effect_source",
+    "jinja2",
+)
 MCP = ("detent.surfaces.mcp.stdio", "detent.surfaces.mcp.program", "mcp.server.stdio", "rich.logging")
 SERVE = ("uvicorn.protocols.http.h11_impl", "uvicorn.lifespan.on", "detent.surfaces.server.service",
          "detent.agents.coding.workspace", "detent.agents.assistant.routes.chat",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from detent.errors import DefinitionError, Refused
 from detent.host.address import find_home
-from detent.kit.policy import HOME, HOME_VARIABLE, find_policy, guarded_files
+from detent.kit.policy_file import HOME, HOME_VARIABLE, find_policy, guarded_files
 
 if TYPE_CHECKING:
     from detent.core.effect_type import Effect
@@ -48,8 +48,8 @@ def open(
     """
     from detent.core.policy import Policy
     from detent.host.embedded.shared_host import open_host
-    from detent.kit.people import TOKEN_VARIABLE, PeopleFile
-    from detent.kit.source import Sources
+    from detent.kit.effect_source import Sources
+    from detent.kit.people_file import TOKEN_VARIABLE, PeopleFile
 
     folder = resolve_home(home)
     known = _collect_effects(effects)

@@ -36,9 +36,9 @@ from detent.host.embedded import EmbeddedHost
 from detent.host.port import Reader
 from detent.kit.audit.backtest import KNOWN_KEYS, Period, find_unknown, past_calls, run_backtest
 from detent.kit.audit.decision import AuditDecision, DecisionFold
+from detent.kit.audit.decision_trail import AuditFilter, read_decisions
 from detent.kit.audit.past_call import PastCall
 from detent.kit.audit.suggestion import SuggestReport, suggest_rules
-from detent.kit.audit.trail import AuditFilter, read_decisions
 from detent.testing import World
 from detent.testing.conformance import HandClock, one
 

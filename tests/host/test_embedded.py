@@ -9,7 +9,7 @@ import pytest
 from detent.core import Effect
 from detent.host import Host
 from detent.host.embedded import EmbeddedHost
-from detent.kit.people import PeopleFile
+from detent.kit.people_file import PeopleFile
 from detent.testing.conformance import CHECKS, HandClock
 
 

@@ -20,7 +20,7 @@ from detent.errors import JournalError, NotPermitted, Refused
 from detent.host.ancestry import is_started_by_effect, origin_of, peer_of, peer_of_connection
 from detent.host.embedded.voucher import check_voucher, vouch
 from detent.host.people import RECORD_ID, difference_of, user_name
-from detent.kit.people import PeopleFile
+from detent.kit.people_file import PeopleFile
 from detent.testing import World, simulate
 from detent.testing.conformance import ASKING, DOOR, Outside
 

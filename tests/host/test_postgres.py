@@ -15,7 +15,7 @@ from detent.host.postgres import PostgresHost
 from detent.host.postgres.connection import Database
 from detent.host.postgres.job_queue import LOCAL, OWN, SHARED
 from detent.host.postgres.schema import init
-from detent.kit.people import PeopleFile
+from detent.kit.people_file import PeopleFile
 from detent.testing.conformance import CHECKS, PLACE_CHECKS, HandClock
 from tests.postgres import Server, running, why_not
 

@@ -19,7 +19,7 @@ import pytest
 from detent.kit.agent import built_in_agents
 from detent.kit.homoglyphs import look_alikes
 from detent.kit.language import chinese
-from detent.kit.text import as_json, visible
+from detent.kit.safe_text import as_json, visible
 from detent.surfaces.cli.doctor import has_wal_reset_bug
 from tests.surfaces.command import DEADLINE_S, SCRIPT, Detent, Done, ended, until
 from tests.surfaces.disguises import FALSE, MASKED, PLAIN

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from detent.core.status import Status
 from detent.host.reading import Summary
-from detent.kit.text import wide
+from detent.kit.safe_text import wide
 from detent.surfaces.cli import extra as extra_module
 from detent.surfaces.cli import main
 from detent.surfaces.cli.board import fit_list

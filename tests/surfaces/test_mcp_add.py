@@ -10,8 +10,8 @@ import pytest
 from detent.effects.mcp import Offer
 from detent.effects.mcp.catalogue import Hints
 from detent.errors import Refused
+from detent.kit.available_effects import read_servers
 from detent.kit.server_proposal import insert_block, parse_pasted, propose_kind
-from detent.kit.tools import read_servers
 from tests.surfaces import command
 
 UPSTREAM = Path(__file__).with_name("upstream.py")

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from detent.kit.login_link import make_link
-from detent.kit.people import PeopleFile
+from detent.kit.people_file import PeopleFile
 from detent.surfaces.server.notice_message import path_of_question
 from tests.surfaces.server.people import PAY, token_of, write_people
 from tests.web.conftest import Look

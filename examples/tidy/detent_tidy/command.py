@@ -9,9 +9,9 @@ from detent.errors import Refused
 from detent.kit.agent import of_agent
 from detent.kit.language import _
 from detent.kit.terminal.caller import Caller
-from detent.kit.terminal.driver import drive, give
-from detent.kit.terminal.manner import Manner
 from detent.kit.terminal.option import by_option, verb
+from detent.kit.terminal.run_driver import drive, give
+from detent.kit.terminal.run_wording import Manner
 from detent_tidy.machine import TIDY
 
 

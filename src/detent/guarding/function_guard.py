@@ -22,7 +22,7 @@ from detent.guarding.call_permission import ACTING, WAIT_S, CallPermission
 from detent.guarding.guarded_function import CallOptions, GuardedFunction, Ticket, WaitingMode
 from detent.guarding.tool_machine import Repeat, ToolTerms
 from detent.home import resolve_home
-from detent.kit.people import TOKEN_VARIABLE
+from detent.kit.people_file import TOKEN_VARIABLE
 
 P = ParamSpec("P")
 R = TypeVar("R")

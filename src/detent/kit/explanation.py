@@ -7,7 +7,7 @@ from detent.core.machine import Action, Machine, Retry, Transition
 from detent.define.source import Definition
 from detent.define.trigger import Trigger
 from detent.kit.language import _
-from detent.kit.text import brief, duration, visible
+from detent.kit.safe_text import brief, duration, visible
 
 OWN = ("set", "log", "choose", "keep")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from detent.kit.language import _
-from detent.kit.text import visible
+from detent.kit.safe_text import visible
 
 FOUND_MAX = 20
 TWINS = {

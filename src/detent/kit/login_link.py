@@ -12,7 +12,7 @@ from detent.core.people import Person
 from detent.core.value import digest
 from detent.errors import DetentError, Unknown
 from detent.host.people import user_name
-from detent.kit.people import TOKEN_VARIABLE, PeopleFile
+from detent.kit.people_file import TOKEN_VARIABLE, PeopleFile
 from detent.kit.ticket import TicketFolder, hash_secret
 
 if TYPE_CHECKING:

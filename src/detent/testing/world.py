@@ -32,7 +32,7 @@ from detent.host.parts.clock import Alarm
 from detent.host.parts.journal import Batch
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.secret_box import SecretFolder
-from detent.kit.people import PeopleFile
+from detent.kit.people_file import PeopleFile
 
 T = TypeVar("T")
 EPOCH = 1_700_000_000.0

@@ -15,7 +15,7 @@ from detent.agents.assistant.commands.file_change import render_change
 from detent.agents.assistant.commands.markdown_stream import MarkdownStream
 from detent.effects.llm import read_answer
 from detent.errors import Refused
-from detent.kit.text import wide
+from detent.kit.safe_text import wide
 from tests.effort import examples
 
 WORDS = st.text(st.sampled_from(' {}`"\\:,\nab\u4f60\U0001f600*|-#'), max_size=60)

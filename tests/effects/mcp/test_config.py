@@ -6,7 +6,7 @@ import pytest
 
 from detent.effects.mcp import ToolConfig
 from detent.errors import DefinitionError
-from detent.kit.tools import read_servers
+from detent.kit.available_effects import read_servers
 
 GOOD = """\
 servers:

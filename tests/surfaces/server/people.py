@@ -9,7 +9,7 @@ from typing import Any
 import httpx2
 
 from detent.core.people import People, Person
-from detent.kit.people import PeopleFile
+from detent.kit.people_file import PeopleFile
 from detent.surfaces.server.setting import Login, ServerSettings
 from tests.surfaces.server.stage import Stage, stage
 

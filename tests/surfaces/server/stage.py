@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import httpx2
 
 from detent.effects import builtin
-from detent.kit.source import Sources
+from detent.kit.effect_source import Sources
 from detent.surfaces.server.service import Served, ServePlan, serving
 from detent.surfaces.server.setting import ServerSettings
 

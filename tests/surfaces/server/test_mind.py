@@ -167,7 +167,7 @@ async def test_servers_and_their_logs_are_shown_without_starting_one(
         (never,) = (await scene.get("/api/mcp/servers"))["servers"]
         assert (never["name"], never["trusted"], never["tools"]) == ("peer", True, None)
         assert await scene.get("/api/logs") == {"logs": []}
-        from detent.kit.tools import servers_here
+        from detent.kit.available_effects import servers_here
 
         async with servers_here(tmp_path / ".detent") as servers:
             assert servers is not None

@@ -12,8 +12,8 @@ from detent.agents.coding.stage import find_worked_on
 from detent.agents.coding.workspace import GitFailed, Repository
 from detent.errors import Refused, Unknown
 from detent.kit.agent import owner
-from detent.kit.http.asked import Asked
 from detent.kit.http.context import ServerContext
+from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
 
 PATCH_MAX = 1_000_000  # characters shown

@@ -15,8 +15,8 @@ from detent.core.expression import names
 from detent.core.policy import Policy, Rule
 from detent.errors import DetentError, JournalError, Unknown
 from detent.host.port import Reader
+from detent.kit.audit.decision_trail import list_runs
 from detent.kit.audit.past_call import CallFold, PastCall
-from detent.kit.audit.trail import list_runs
 
 LISTED_MAX = 100
 KNOWN = frozenset({"args", "tool", "kind", "workflow", "initiator", "cost", "run"})  # what the journal has of a call

@@ -23,11 +23,11 @@ from detent.define.policy import NAME_MAX, PATTERN_MAX, compile_policy
 from detent.errors import DetentError
 from detent.host.policy_check import OWN
 from detent.host.port import Reader
+from detent.kit.audit.argument_pin import pin_exactly, pin_pattern
 from detent.kit.audit.backtest import Period, run_backtest
 from detent.kit.audit.decision import AuditDecision
-from detent.kit.audit.pin import pin_exactly, pin_pattern
-from detent.kit.audit.trail import AuditFilter, read_decisions
-from detent.kit.text import visible
+from detent.kit.audit.decision_trail import AuditFilter, read_decisions
+from detent.kit.safe_text import visible
 
 AT_LEAST = 5
 SUGGESTED_MAX = 50

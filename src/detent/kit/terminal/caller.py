@@ -15,9 +15,9 @@ from detent.errors import Refused
 from detent.host.address import find_home
 from detent.host.opening import admit, find_twins, holder_of, open_host, open_reader
 from detent.kit.language import _
-from detent.kit.people import TOKEN_VARIABLE, PeopleFile
-from detent.kit.policy import HOME, HOME_VARIABLE, find_policy, guarded_files
-from detent.kit.text import silence, visible
+from detent.kit.people_file import TOKEN_VARIABLE, PeopleFile
+from detent.kit.policy_file import HOME, HOME_VARIABLE, find_policy, guarded_files
+from detent.kit.safe_text import silence, visible
 
 if TYPE_CHECKING:
     from detent.core.identity import Identity
@@ -172,8 +172,8 @@ class Caller:
     async def driving(self) -> AsyncIterator[dict[str, Any]]:
         """What a host here must be given while it lives: the effects, the policy that holds, and how to notify."""
         from detent.effects import sandbox
-        from detent.kit.source import Sources
-        from detent.kit.tools import effects_here
+        from detent.kit.available_effects import effects_here
+        from detent.kit.effect_source import Sources
 
         self._check_home()
         policy = self.policy()

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 from detent.kit.terminal.caller import Caller
 from detent.kit.terminal.exit_code import INTERRUPTED
-from detent.kit.terminal.trouble import report_interrupt
+from detent.kit.terminal.terminal_error import report_interrupt
 
 UNHEEDED_MAX = 2  # presses in a row that a loop may owe an answer; with one more it counts as stuck
 

@@ -8,8 +8,8 @@ import click
 
 from detent.core.schema import list_secret_inputs, problems
 from detent.kit.language import _
+from detent.kit.safe_text import visible
 from detent.kit.terminal.option import parse_json
-from detent.kit.text import visible
 
 KINDS = {"integer": int, "number": float, "string": str}
 

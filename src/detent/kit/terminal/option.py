@@ -12,10 +12,10 @@ import click
 from click.core import ParameterSource
 
 from detent.kit.language import _
-from detent.kit.people import has_people
+from detent.kit.people_file import has_people
+from detent.kit.safe_text import visible
 from detent.kit.terminal.caller import DRIVING, Caller, user
 from detent.kit.terminal.summary import summaries
-from detent.kit.text import visible
 
 
 def verb(

@@ -4,11 +4,11 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from detent.kit.evidence import Rows, explain_doubt, lines_of
+from detent.kit.call_evidence import Rows, explain_doubt, lines_of
 from detent.kit.homoglyphs import look_alikes
 from detent.kit.language import _
+from detent.kit.safe_text import brief, call_lines, pad, visible, when, wide
 from detent.kit.terminal.caller import Caller
-from detent.kit.text import brief, call_lines, pad, visible, when, wide
 
 LABEL_WIDTH = 10
 

@@ -7,11 +7,11 @@ import msgspec
 
 from detent.errors import Refused
 from detent.host.reading import AnchorLine
-from detent.kit.anchorage import find_author, publish, read_lines, sign_line
+from detent.kit.anchor_store import find_author, publish, read_lines, sign_line
 from detent.kit.language import _
+from detent.kit.safe_text import clock, visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, verb
-from detent.kit.text import clock, visible
 
 
 @verb("anchor")

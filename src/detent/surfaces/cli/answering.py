@@ -11,8 +11,8 @@ from detent.core.answer import answer_of, misfit
 from detent.core.needed_result import find_unsaid
 from detent.errors import NotWaiting, Refused
 from detent.kit.language import _
+from detent.kit.safe_text import as_json, visible
 from detent.kit.terminal.caller import Caller, emit
-from detent.kit.terminal.driver import move
 from detent.kit.terminal.option import (
     by_option,
     comment_option,
@@ -23,8 +23,8 @@ from detent.kit.terminal.option import (
     run_argument,
     verb,
 )
-from detent.kit.terminal.view import RunReport
-from detent.kit.text import as_json, visible
+from detent.kit.terminal.run_driver import move
+from detent.kit.terminal.run_view import RunReport
 from detent.surfaces.cli.signing import SigningWish, make_payload, read_wish, sign_answer, sign_options
 
 OUTCOMES = {"happened": "happened", "not-happened": "not_happened", "give-up": "give_up"}

@@ -8,12 +8,12 @@ import click
 import msgspec
 
 from detent.kit.audit.decision import AuditDecision
-from detent.kit.audit.sheet import write_csv
-from detent.kit.audit.trail import AuditFilter, parse_time, read_decisions
+from detent.kit.audit.decision_sheet import write_csv
+from detent.kit.audit.decision_trail import AuditFilter, parse_time, read_decisions
 from detent.kit.language import _
+from detent.kit.safe_text import brief, clock, columns, visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import complete, verb
-from detent.kit.text import brief, clock, columns, visible
 
 AT_ONCE = 200  # rows that are aligned with each other
 COLOURS = {"reject": "red", "deny": "red", "edit": "yellow", "expire": "yellow"}

@@ -9,9 +9,9 @@ from detent.host.address import is_address
 from detent.host.opening import back_up, move_home, restore
 from detent.host.relocation import cancel_move, move_to_database
 from detent.kit.language import _
+from detent.kit.safe_text import clock, visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, comment_option, verb
-from detent.kit.text import clock, visible
 
 
 @verb("backup")

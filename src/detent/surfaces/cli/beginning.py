@@ -13,9 +13,9 @@ from detent.define.steps.steps_schema import steps_schema
 from detent.define.workflow_template import CASES, SCHEMA_FILE, template, templates
 from detent.errors import Refused
 from detent.kit.language import _
+from detent.kit.safe_text import columns, visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import verb
-from detent.kit.text import columns, visible
 
 SUFFIXES = (".yaml", ".yml")
 SCHEMAS = {"workflow": schema, "steps": steps_schema, "policy": policy_schema, "people": people_schema}

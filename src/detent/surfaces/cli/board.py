@@ -19,13 +19,13 @@ from detent.core.history import Entry
 from detent.core.status import Status
 from detent.host.reading import Query, Summary
 from detent.kit.error_translation import translate_error
+from detent.kit.event_record import record_of
 from detent.kit.language import _
-from detent.kit.record import record_of
 from detent.kit.run_index import FoundRun
+from detent.kit.safe_text import brief, clock, columns, duration, status_word, visible, when, wide
 from detent.kit.terminal.caller import Caller, emit, has_colour
-from detent.kit.terminal.story import Narrator
-from detent.kit.terminal.view import CODES, HOST, RunReport
-from detent.kit.text import brief, clock, columns, duration, status_word, visible, when, wide
+from detent.kit.terminal.run_story import Narrator
+from detent.kit.terminal.run_view import CODES, HOST, RunReport
 
 COLUMNS_MAX = 6  # attributes that are shown beside each other
 NAME_MIN = 8  # letters of a name that are always shown

@@ -12,10 +12,10 @@ from detent.define.problem import BrokenDefinition, Problem
 from detent.define.workflow import load_workflow
 from detent.errors import Refused
 from detent.kit.language import _
+from detent.kit.safe_text import as_json, visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.exit_code import FAILED
 from detent.kit.terminal.option import verb
-from detent.kit.text import as_json, visible
 from detent.testing import (
     Case,
     CaseCoverage,

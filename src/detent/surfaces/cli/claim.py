@@ -2,7 +2,7 @@
 
 from detent.host.reading import KeyTrouble
 from detent.kit.language import _
-from detent.kit.text import visible
+from detent.kit.safe_text import visible
 
 
 def difference(one: KeyTrouble) -> str:

@@ -14,9 +14,9 @@ import click
 
 from detent.errors import CallNotDone, DetentError, Waiting
 from detent.kit.language import _
+from detent.kit.safe_text import visible
 from detent.kit.terminal.caller import Caller
 from detent.kit.terminal.option import verb
-from detent.kit.text import visible
 
 BLOCK = 2
 WAIT_S = 540.0

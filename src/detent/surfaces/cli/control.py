@@ -10,12 +10,12 @@ from detent.define import load as load_definition
 from detent.errors import Refused
 from detent.host.reading import Deed, Query
 from detent.kit.language import _
+from detent.kit.safe_text import brief, visible
 from detent.kit.terminal import interrupt
 from detent.kit.terminal.caller import Caller, emit
-from detent.kit.terminal.driver import drive, give, move, readable, recover, take_up
 from detent.kit.terminal.option import by_option, no_wait_option, parse_object, run_argument, verb
-from detent.kit.terminal.view import RunReport
-from detent.kit.text import brief, visible
+from detent.kit.terminal.run_driver import drive, give, move, readable, recover, take_up
+from detent.kit.terminal.run_view import RunReport
 from detent.surfaces.cli.envelope_option import envelope_option
 
 WORST_FIRST = (1, 3, 4, 0)

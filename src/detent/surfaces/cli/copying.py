@@ -6,8 +6,8 @@ from pathlib import Path
 
 from detent.errors import Refused
 from detent.kit.language import _
+from detent.kit.safe_text import visible
 from detent.kit.terminal.caller import Caller, emit
-from detent.kit.text import visible
 from detent.whole_file import write_whole
 
 STDOUT = "-"

@@ -26,11 +26,11 @@ from detent.host.port import Reader
 from detent.host.reading import Query, Summary
 from detent.host.ssh_signature import find_keygen
 from detent.kit.language import _
-from detent.kit.people import PeopleFile, people_file
-from detent.kit.policy import find_policy, policy_file
+from detent.kit.people_file import PeopleFile, people_file
+from detent.kit.policy_file import find_policy, policy_file
+from detent.kit.safe_text import clock, process_name, silence, status_word, visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import verb
-from detent.kit.text import clock, process_name, silence, status_word, visible
 from detent.surfaces.cli.claim import difference
 from detent.surfaces.cli.extra import describe_missing
 from detent.surfaces.cli.finding import Finding, check_permissions, find_existing
@@ -167,7 +167,7 @@ def _model() -> Finding:
 
 
 def _servers() -> Iterator[Finding]:
-    from detent.kit.tools import configured_servers, server_file
+    from detent.kit.available_effects import configured_servers, server_file
 
     if server_file() is None:
         return

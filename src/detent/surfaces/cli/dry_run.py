@@ -6,9 +6,9 @@ from typing import Any
 from detent.define import Definition
 from detent.effects import Known
 from detent.kit.language import _
+from detent.kit.safe_text import as_json, duration, status_word, visible
 from detent.kit.terminal.caller import Caller, emit
-from detent.kit.terminal.view import CODES, COLOURS
-from detent.kit.text import as_json, duration, status_word, visible
+from detent.kit.terminal.run_view import CODES, COLOURS
 from detent.testing import Beat, read_tools, rehearse
 
 

@@ -20,10 +20,10 @@ from detent.errors import DefinitionError, DetentError, NotPermitted, NotWaiting
 from detent.kit.language import _
 from detent.kit.terminal import interrupt
 from detent.kit.terminal.caller import Caller, user
-from detent.kit.terminal.driver import drive
 from detent.kit.terminal.exit_code import FAILED, INTERRUPTED, MISTAKE
 from detent.kit.terminal.option import parse_json, parse_object, work_begins
-from detent.kit.terminal.view import RunReport
+from detent.kit.terminal.run_driver import drive
+from detent.kit.terminal.run_view import RunReport
 from detent.surfaces.cli.gate_token import OpenGate, find_gate, issue_token, use_up
 
 PROTOCOL = 1

@@ -11,9 +11,9 @@ import msgspec
 from detent.errors import Refused
 from detent.host.artefact_list import KeptFile, find_artefact, list_artefacts
 from detent.kit.language import _
+from detent.kit.safe_text import clock, visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import run_argument, verb
-from detent.kit.text import clock, visible
 from detent.whole_file import write_whole
 
 STDOUT = "-"

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from detent.kit.language import _
-from detent.kit.people import PEOPLE_FILE
-from detent.kit.text import visible
+from detent.kit.people_file import PEOPLE_FILE
+from detent.kit.safe_text import visible
 
 
 class Finding(NamedTuple):

@@ -8,13 +8,13 @@ from pathlib import Path
 import click
 
 from detent.errors import Refused
+from detent.kit.available_effects import OWN_FILE
 from detent.kit.client_config import ServerEntry, client_files, install, uninstall
 from detent.kit.language import _
-from detent.kit.policy import POLICY_VARIABLE
+from detent.kit.policy_file import POLICY_VARIABLE
+from detent.kit.safe_text import visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import verb
-from detent.kit.text import visible
-from detent.kit.tools import OWN_FILE
 
 CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode", "codex")
 

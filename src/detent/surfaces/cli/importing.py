@@ -11,9 +11,9 @@ from detent.define.document import read_file
 from detent.define.workflow import read_workflow
 from detent.errors import DefinitionError, Refused
 from detent.kit.language import _
+from detent.kit.safe_text import visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import verb
-from detent.kit.text import visible
 
 WIDTH = 110
 

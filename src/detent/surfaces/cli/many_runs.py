@@ -12,9 +12,9 @@ from detent.errors import Refused
 from detent.host.reading import Summary
 from detent.kit.language import _
 from detent.kit.run_index import RunFilter, RunIndex
+from detent.kit.safe_text import status_word, visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, parse_object, verb
-from detent.kit.text import status_word, visible
 from detent.surfaces.bulk_verb import PAUSE_S, BulkLine, BulkPlan, act_on_run, find_obstacle, select_runs
 from detent.surfaces.cli.answering import OUTCOMES
 

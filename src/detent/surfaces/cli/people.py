@@ -12,10 +12,10 @@ from detent.core.people import ROLES, SALT_BYTES, hash_token
 from detent.errors import Refused, Unknown
 from detent.kit.language import _
 from detent.kit.login_link import order_link
-from detent.kit.people import PeopleFile
+from detent.kit.people_file import PeopleFile
+from detent.kit.safe_text import columns, visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, verb
-from detent.kit.text import columns, visible
 
 if TYPE_CHECKING:
     from detent.core.people import People, Person

@@ -7,14 +7,14 @@ import msgspec
 
 from detent.define.policy import load_policy
 from detent.kit.audit.backtest import LISTED_MAX, BacktestChange, BacktestReport, Period, RuleCount, run_backtest
+from detent.kit.audit.decision_trail import parse_time
 from detent.kit.audit.suggestion import AT_LEAST, suggest_rules
-from detent.kit.audit.trail import parse_time
 from detent.kit.language import _
+from detent.kit.safe_text import brief, clock, columns, visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.exit_code import FAILED
 from detent.kit.terminal.option import verb
 from detent.kit.terminal.summary import summaries
-from detent.kit.text import brief, clock, columns, visible
 from detent.surfaces.cli.auditing import since_option, until_option
 
 

@@ -175,7 +175,7 @@ def _call(given: list[str]) -> int:
     except BrokenPipeError:
         raise
     except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001  # the last place where anything can become words
-        from detent.kit.terminal.trouble import report_error
+        from detent.kit.terminal.terminal_error import report_error
 
         return report_error(error, is_json)
 
@@ -187,7 +187,7 @@ def _mistake(error: click.ClickException, is_json: bool) -> int:
     context: Any = getattr(error, "ctx", None)
     message = describe_usage(error)
     if is_json:
-        from detent.kit.terminal.trouble import failure
+        from detent.kit.terminal.terminal_error import failure
 
         failure("usage", message)
     elif isinstance(error, click.exceptions.NoArgsIsHelpError):

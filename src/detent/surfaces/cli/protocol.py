@@ -5,11 +5,11 @@ import sys
 import click
 
 from detent.errors import Refused, Unknown
+from detent.kit.available_effects import FILES, configured_servers, servers_here
 from detent.kit.language import _
+from detent.kit.safe_text import columns, visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import verb
-from detent.kit.text import columns, visible
-from detent.kit.tools import FILES, configured_servers, servers_here
 
 
 @verb("mcp")

@@ -7,9 +7,9 @@ import click
 
 from detent.core.duration import seconds_of
 from detent.kit.language import _
+from detent.kit.safe_text import visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, verb
-from detent.kit.text import visible
 
 
 @verb("prune")

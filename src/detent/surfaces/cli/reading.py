@@ -14,15 +14,15 @@ from detent.host.housekeeping import HOUSEKEEPING
 from detent.host.opening import find_departure, find_mismatch
 from detent.host.reading import Query
 from detent.kit.error_translation import translate_error
+from detent.kit.event_record import record_of
 from detent.kit.every_run import walk_runs
 from detent.kit.language import _
-from detent.kit.record import record_of
 from detent.kit.run_index import FoundRuns, RunFilter, RunIndex
+from detent.kit.safe_text import brief, clock, visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import complete, run_argument, verb
-from detent.kit.terminal.story import consequences, headline
-from detent.kit.terminal.view import RunReport
-from detent.kit.text import brief, clock, visible
+from detent.kit.terminal.run_story import consequences, headline
+from detent.kit.terminal.run_view import RunReport
 from detent.surfaces.cli.anchoring import prove, say_head
 from detent.surfaces.cli.board import find_runs, fit_list, list_found, table, watch_list, watch_run
 from detent.surfaces.cli.claim import difference

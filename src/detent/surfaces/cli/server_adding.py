@@ -8,11 +8,11 @@ import click
 
 from detent.define.problem import Problem, refuse
 from detent.errors import Refused
+from detent.kit.available_effects import FILES, configured_servers, server_file
 from detent.kit.language import _
+from detent.kit.safe_text import columns, visible
 from detent.kit.server_proposal import insert_block, parse_pasted, propose_kind, write_block
 from detent.kit.terminal.caller import Caller, emit
-from detent.kit.text import columns, visible
-from detent.kit.tools import FILES, configured_servers, server_file
 
 
 async def add_servers(caller: Caller, name: str, is_sure: bool) -> int:

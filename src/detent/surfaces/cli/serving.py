@@ -9,7 +9,7 @@ import click
 from detent.errors import Refused
 from detent.kit.language import _
 from detent.kit.login_link import make_own_link
-from detent.kit.people import has_people
+from detent.kit.people_file import has_people
 from detent.kit.running_server import announce
 from detent.kit.terminal.caller import Caller, emit, user
 from detent.kit.terminal.option import verb

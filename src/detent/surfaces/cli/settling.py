@@ -12,13 +12,13 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.core.status import Status
-from detent.kit.evidence import cause_of, landing
+from detent.kit.call_evidence import cause_of, landing
 from detent.kit.language import _
+from detent.kit.safe_text import clock, pad, status_word, visible, when
 from detent.kit.terminal.caller import Caller, emit
-from detent.kit.terminal.driver import drive
 from detent.kit.terminal.option import by_option, comment_option, complete, is_left, no_wait_option, parse_json, verb
 from detent.kit.terminal.question import LABEL_WIDTH
-from detent.kit.text import clock, pad, status_word, visible, when
+from detent.kit.terminal.run_driver import drive
 from detent.surfaces.cli.answering import OUTCOMES
 from detent.surfaces.doubt import Doubt, Settled, choose_doubts, settle
 

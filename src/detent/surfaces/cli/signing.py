@@ -18,7 +18,7 @@ from detent.errors import Refused, Unknown
 from detent.host.people import Tokens, identify_user
 from detent.host.ssh_signature import make_signature
 from detent.kit.language import _
-from detent.kit.people import TOKEN_VARIABLE, PeopleFile
+from detent.kit.people_file import TOKEN_VARIABLE, PeopleFile
 from detent.kit.terminal.caller import Caller
 
 if TYPE_CHECKING:

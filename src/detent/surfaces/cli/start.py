@@ -15,15 +15,15 @@ from detent.errors import DefinitionError, Refused, Unknown
 from detent.host.parts.secret_box import check_missing
 from detent.kit.error_translation import translate_error
 from detent.kit.language import _
-from detent.kit.people import PEOPLE_FILE, has_people
-from detent.kit.policy import POLICY_FILE
+from detent.kit.people_file import PEOPLE_FILE, has_people
+from detent.kit.policy_file import POLICY_FILE
+from detent.kit.safe_text import near, visible
 from detent.kit.terminal import interrupt
 from detent.kit.terminal.caller import Caller, emit
-from detent.kit.terminal.driver import drive
 from detent.kit.terminal.missing_input import ask_missing, can_ask, list_missing
 from detent.kit.terminal.option import assign_pairs, by_option, parse_object, verb, work_begins
-from detent.kit.terminal.view import RunReport
-from detent.kit.text import near, visible
+from detent.kit.terminal.run_driver import drive
+from detent.kit.terminal.run_view import RunReport
 from detent.surfaces.cli.envelope_option import envelope_option
 
 POLICIES = (".policy.yaml", ".policy.yml")
@@ -193,7 +193,7 @@ def _say_proof(caller: Caller, proof: MachineProof) -> None:
 def _check(caller: Caller, file: str, is_fragment: bool) -> Definition:
     """The definition, with every tool known; MCP servers are asked for theirs only when one is not."""
     from detent.effects import Known
-    from detent.kit.tools import effects_here, server_file
+    from detent.kit.available_effects import effects_here, server_file
 
     try:
         return load(file, Known(), fragment=is_fragment)
@@ -262,7 +262,7 @@ def _asking(machine: Machine) -> Iterator[Action]:
 
 def _missing(caller: Caller, definition: Definition) -> list[str]:
     from detent.effects import Known
-    from detent.kit.tools import effects_here
+    from detent.kit.available_effects import effects_here
 
     known = Known(definition.effects)
     called = [name for name in definition.machine.chart.effects if name not in HOSTS_OWN]

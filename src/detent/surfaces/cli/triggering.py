@@ -15,10 +15,10 @@ from detent.define.trigger import Trigger
 from detent.errors import Refused
 from detent.kit.error_translation import translate_error
 from detent.kit.language import _
+from detent.kit.safe_text import columns, status_word, visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, parse_object, verb
-from detent.kit.terminal.view import CODES
-from detent.kit.text import columns, status_word, visible
+from detent.kit.terminal.run_view import CODES
 from detent.kit.trigger import armed_trigger
 from detent.kit.trigger.armed_trigger import ARMED, REMOVED, ArmedTrigger, arm, find_triggers, list_triggers
 from detent.kit.trigger.driver_seat import is_driven

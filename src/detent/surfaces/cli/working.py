@@ -11,12 +11,12 @@ from detent.errors import DetentError, Refused
 from detent.host.address import find_address, find_place
 from detent.host.opening import open_host, prepare_database
 from detent.host.reading import DatabaseReport
-from detent.kit.audit.trail import parse_time
+from detent.kit.audit.decision_trail import parse_time
 from detent.kit.error_translation import translate_error
 from detent.kit.language import _
+from detent.kit.safe_text import clock, visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, verb
-from detent.kit.text import clock, visible
 
 SLOTS = 8
 GRACE_S = 20.0

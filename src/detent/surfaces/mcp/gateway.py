@@ -25,7 +25,7 @@ from detent.core.value import digest
 from detent.effects.mcp import Offer, ServerConfig, Servers, kind_of
 from detent.errors import AlreadyDone, CallNotDone, DetentError, Waiting
 from detent.guarding import FunctionGuard
-from detent.kit.text import call_lines, visible
+from detent.kit.safe_text import call_lines, visible
 from detent.surfaces.mcp.client_line import ClientLine, PausedCalls
 from detent.surfaces.mcp.tool_pin import Pins, ToolPin, pin_of
 

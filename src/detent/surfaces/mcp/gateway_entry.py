@@ -7,7 +7,7 @@ from typing import Any
 
 from detent.errors import Refused
 from detent.guarding import guard as make_guard
-from detent.kit.tools import configured_servers, server_file
+from detent.kit.available_effects import configured_servers, server_file
 
 LOOPBACK = "127.0.0.1"
 

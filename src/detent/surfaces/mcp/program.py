@@ -37,9 +37,9 @@ from detent.core.value import digest
 from detent.define import load
 from detent.errors import DetentError, Refused, Unknown
 from detent.host.standing import question_of
-from detent.kit.evidence import explain_doubt
+from detent.kit.call_evidence import explain_doubt
 from detent.kit.homoglyphs import look_alikes
-from detent.kit.text import call_lines, visible
+from detent.kit.safe_text import call_lines, visible
 from detent.surfaces.mcp.result import Again, Approval, Decision, Events, Lines, Questions, Standing
 from detent.surfaces.mcp.view import ClientView
 

@@ -11,9 +11,9 @@ from detent.host.housekeeping import HOUSEKEEPING
 from detent.host.port import Reader
 from detent.host.reading import OpenQuestion, Query
 from detent.kit.agent import Agent, RunDocument, agent_of
-from detent.kit.record import record_of
-from detent.kit.terminal.story import consequences, headline
-from detent.kit.text import clock, visible
+from detent.kit.event_record import record_of
+from detent.kit.safe_text import clock, visible
+from detent.kit.terminal.run_story import consequences, headline
 from detent.surfaces.mcp.result import Documents, Events, Line, Lines, MadeDocument, Question, Questions, Standing
 
 LIST_MAX = 200

@@ -32,8 +32,8 @@ from detent.errors import (
     ReplayError,
     Unknown,
 )
+from detent.kit.http.http_error import AlreadyDecided, BadRequest
 from detent.kit.http.route import HttpCall, Route, bare
-from detent.kit.http.trouble import AlreadyDecided, BadRequest
 from detent.kit.project_file import FileChanged
 from detent.redaction import ambient_redactor
 from detent.surfaces.server import mcp_mount as agent

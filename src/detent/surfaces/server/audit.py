@@ -19,13 +19,13 @@ from detent.define.policy import compile_policy
 from detent.errors import JournalError, Refused
 from detent.kit.audit.backtest import LISTED_MAX, BacktestReport, Period, run_backtest
 from detent.kit.audit.decision import AuditDecision
-from detent.kit.audit.sheet import COLUMNS, write_csv, write_row
+from detent.kit.audit.decision_sheet import COLUMNS, write_csv, write_row
+from detent.kit.audit.decision_trail import AuditFilter, parse_time, read_decisions
 from detent.kit.audit.suggestion import AT_LEAST, SuggestReport, suggest_rules
-from detent.kit.audit.trail import AuditFilter, parse_time, read_decisions
-from detent.kit.http.asked import Asked, Count
+from detent.kit.http.http_error import BadRequest
+from detent.kit.http.request_base import Asked, Count
 from detent.kit.http.route import HttpCall, Route
-from detent.kit.http.trouble import BadRequest
-from detent.kit.text import visible
+from detent.kit.safe_text import visible
 from detent.surfaces.server import shape
 from detent.surfaces.server.server_context import HttpServer
 

@@ -15,9 +15,9 @@ from detent.core.signed_answer import shown_hash
 from detent.errors import DetentError, Refused
 from detent.host.port import Reader
 from detent.host.standing import question_of
-from detent.kit.http.asked import Asked
+from detent.kit.http.http_error import BadRequest
+from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
-from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server.desk import is_batchable
 from detent.surfaces.server.refusal import say_to
 from detent.surfaces.server.server_context import HttpServer

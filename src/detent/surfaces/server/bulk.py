@@ -9,9 +9,9 @@ from msgspec import Meta
 from detent.core.status import Status
 from detent.errors import DefinitionError
 from detent.host.reading import Summary
-from detent.kit.http.asked import Asked
+from detent.kit.http.http_error import BadRequest
+from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
-from detent.kit.http.trouble import BadRequest
 from detent.kit.run_index import RunFilter, RunIndex
 from detent.surfaces.bulk_verb import (
     BULK_MAX,

@@ -23,10 +23,10 @@ from detent.errors import CallNotDone, Refused, Unknown
 from detent.guarding.call_desk import CallOrder, JournalDesk
 from detent.guarding.server_desk import PATH, CallRequest, CallStanding, ProgramLine
 from detent.guarding.tool_machine import build_tool_machine
-from detent.kit.http.asked import Asked
+from detent.kit.http.http_error import BadRequest
+from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.sse import BEAT, Stream
-from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server.requester import visitor_of
 from detent.surfaces.server.server_context import HttpServer
 

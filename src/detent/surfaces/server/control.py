@@ -11,9 +11,9 @@ from detent.core.identity import identity_of
 from detent.core.status import Status
 from detent.errors import Refused
 from detent.host.port import Reader
-from detent.kit.http.asked import Asked
+from detent.kit.http.http_error import AlreadyDecided, BadRequest
+from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
-from detent.kit.http.trouble import AlreadyDecided, BadRequest
 from detent.redaction import HIDDEN
 from detent.surfaces.server import shape
 from detent.surfaces.server.history import deeds_of

@@ -13,7 +13,7 @@ from detent.define.document import read_file
 from detent.define.graph import picture, svg
 from detent.define.problem import BrokenDefinition
 from detent.errors import DefinitionError, Unknown
-from detent.kit.http.asked import Asked
+from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
 from detent.surfaces.server import shape
 from detent.surfaces.server.graph import Graph, drawing, lay_out

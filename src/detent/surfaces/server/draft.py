@@ -22,9 +22,9 @@ from detent.define.problem import BrokenDefinition, Problem
 from detent.define.workflow import Workflow, read_workflow
 from detent.effects import Known
 from detent.errors import DefinitionError
-from detent.kit.http.asked import Asked
+from detent.kit.http.http_error import BadRequest
+from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
-from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server import shape
 from detent.surfaces.server.definition import Comparison, Flaw, compare_machines
 from detent.surfaces.server.editor import FileName, SourceText, check_editor, project_of

@@ -20,7 +20,7 @@ from detent.errors import DetentError, NotPermitted, Refused
 from detent.host.housekeeping import FILES_ID
 from detent.host.port import Reader
 from detent.host.reading import Query, Summary
-from detent.kit.http.asked import Asked
+from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.project_file import FileText, Grammar, ProjectFolder, find_grammar
 from detent.redaction import HIDDEN, ambient_redactor

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 from msgspec import Meta
 from starlette.responses import Response
 
-from detent.kit.http.asked import Asked
+from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.run_figure import HOUR_S, FigureFilter, Figures
 from detent.kit.run_index import RunIndex

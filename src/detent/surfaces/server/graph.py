@@ -14,7 +14,7 @@ from detent.define.graph.grouping import collapse, find_groups
 from detent.define.graph.path import RunPath
 from detent.define.graph.svg_picture import layout
 from detent.host.port import Reader
-from detent.kit.http.asked import Asked
+from detent.kit.http.request_base import Asked
 from detent.surfaces.server import shape
 
 FOLD_MIN = 24  # states; a picture of fewer is read as it is

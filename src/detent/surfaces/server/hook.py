@@ -15,8 +15,8 @@ from detent.core.expression import compile_template
 from detent.core.identity import Identity
 from detent.core.value import plain
 from detent.errors import DetentError
+from detent.kit.http.http_error import BadRequest
 from detent.kit.http.route import HttpCall, Route
-from detent.kit.http.trouble import BadRequest
 from detent.kit.trigger.firing import Occasion, mark_of_event
 from detent.kit.trigger.trigger_driver import deliver
 from detent.surfaces.server.server_context import HttpServer

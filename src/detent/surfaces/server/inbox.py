@@ -23,7 +23,7 @@ from detent.host.policy_check import OWN, call_of
 from detent.host.port import Reader
 from detent.host.reading import Calling, OpenQuestion
 from detent.host.standing import Standing, question_of
-from detent.kit.http.asked import PAGE_MAX, Asked, Count
+from detent.kit.http.request_base import PAGE_MAX, Asked, Count
 from detent.kit.http.route import HttpCall, Route
 from detent.surfaces.server.control import decision
 from detent.surfaces.server.desk import Age, DeskFilter, DeskPage, Group, QuestionDesk, is_batchable

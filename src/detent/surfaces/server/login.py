@@ -9,9 +9,9 @@ from starlette.responses import Response
 from detent.core.people import Role
 from detent.errors import NotPermitted
 from detent.host.people import NEEDS
-from detent.kit.http.asked import Asked
+from detent.kit.http.http_error import BadRequest
+from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
-from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server.peer import find_origin, is_from_here
 from detent.surfaces.server.requester import visitor_of
 from detent.surfaces.server.server_context import HttpServer

@@ -13,9 +13,9 @@ from detent.effects.mcp.catalogue import kind_of, load_tools
 from detent.effects.mcp.config import NAME, Resolver, ServerConfig
 from detent.effects.mcp.servers import FOLDER
 from detent.errors import Unknown
-from detent.kit.http.asked import Asked
+from detent.kit.available_effects import configured_servers
+from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
-from detent.kit.tools import configured_servers
 from detent.surfaces.server.server_context import HttpServer
 
 TAIL_MAX = 256 * 1024

@@ -13,9 +13,9 @@ from detent.core.machine import Machine
 from detent.core.policy import Policy
 from detent.core.schema import leave_out_secrets, problems
 from detent.effects import Known
-from detent.kit.http.asked import Asked
+from detent.kit.http.http_error import BadRequest
+from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
-from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.server_context import HttpServer
 

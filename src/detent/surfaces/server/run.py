@@ -14,8 +14,8 @@ from detent.host.housekeeping import HOUSEKEEPING
 from detent.host.port import Reader
 from detent.host.reading import Query
 from detent.host.standing import Standing
+from detent.kit.http.http_error import BadRequest
 from detent.kit.http.route import HttpCall, Route
-from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.requester import viewer_of
 from detent.surfaces.server.server_context import HttpServer

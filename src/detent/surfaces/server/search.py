@@ -9,9 +9,9 @@ from detent.core.attribute import Scalar
 from detent.core.status import Status
 from detent.errors import DefinitionError
 from detent.host.housekeeping import HOUSEKEEPING
-from detent.kit.http.asked import Asked, Count
+from detent.kit.http.http_error import BadRequest
+from detent.kit.http.request_base import Asked, Count
 from detent.kit.http.route import HttpCall, Route
-from detent.kit.http.trouble import BadRequest
 from detent.kit.run_index import FoundRuns, RunFilter, RunIndex
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.figures import ask_index

@@ -11,7 +11,7 @@ from detent.core.status import TERMINAL
 from detent.errors import Unknown
 from detent.host.port import Reader
 from detent.host.reading import Summary
-from detent.kit.http.asked import Asked, Count
+from detent.kit.http.request_base import Asked, Count
 from detent.kit.http.route import HttpCall, Route
 from detent.surfaces.server import shape, view
 from detent.surfaces.server.lane import LaneSum, LaneView, list_lanes

@@ -17,7 +17,7 @@ from detent.core.effect_type import Effect
 from detent.errors import Refused
 from detent.host import open_host
 from detent.host.port import FindEffects
-from detent.kit.people import PeopleFile, has_people
+from detent.kit.people_file import PeopleFile, has_people
 from detent.surfaces.server.application import application
 from detent.surfaces.server.gate import HEAD_BYTES, Gate
 from detent.surfaces.server.library import Library

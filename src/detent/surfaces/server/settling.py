@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from detent.core.identity import identity_of
 from detent.host.port import Reader
+from detent.kit.http.http_error import BadRequest
 from detent.kit.http.route import HttpCall, Route
-from detent.kit.http.trouble import BadRequest
 from detent.surfaces.doubt import Doubt, Settled, choose_doubts, open_doubts, settle
 from detent.surfaces.server import shape
 from detent.surfaces.server.server_context import HttpServer

@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from detent.core.signed_answer import PAYLOAD_MAX, SIGNATURE_MAX
 from detent.host.reading import Deed, Lack, OpenQuestion
 from detent.host.standing import Can
-from detent.kit.http.asked import Asked, Count
+from detent.kit.http.request_base import Asked, Count
 from detent.surfaces.server.lane import LaneSum
 
 PAGE_MAX = 500

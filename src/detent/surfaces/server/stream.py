@@ -12,9 +12,9 @@ from starlette.responses import Response
 
 from detent.core.run import Run
 from detent.host.port import EntryStream, Reader
+from detent.kit.http.http_error import BadRequest
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.sse import BEAT, Stream, message
-from detent.kit.http.trouble import BadRequest
 from detent.surfaces.server import shape
 from detent.surfaces.server.feed import Frame, frame_of, list_frame
 from detent.surfaces.server.server_context import HttpServer

@@ -8,7 +8,7 @@ import msgspec
 
 from detent.errors import Refused
 from detent.host.port import Reader
-from detent.kit.http.asked import Asked, Count
+from detent.kit.http.request_base import Asked, Count
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.trigger import armed_trigger
 from detent.kit.trigger.armed_trigger import ARMED, REMOVED, ArmedTrigger, find_triggers, list_triggers

@@ -34,12 +34,12 @@ from detent.effects.llm import choose_model as chosen_model
 from detent.errors import Refused
 from detent.kit.agent import find_agent
 from detent.kit.language import _, translate
+from detent.kit.safe_text import brief, visible
 from detent.kit.terminal.caller import Caller, emit
-from detent.kit.terminal.driver import readable
 from detent.kit.terminal.keyboard import is_terminal, line
 from detent.kit.terminal.option import by_option, verb
-from detent.kit.terminal.view import CODES, RunReport
-from detent.kit.text import brief, visible
+from detent.kit.terminal.run_driver import readable
+from detent.kit.terminal.run_view import CODES, RunReport
 
 if TYPE_CHECKING:
     from detent.host.port import OpenHost

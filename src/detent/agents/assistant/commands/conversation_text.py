@@ -7,9 +7,9 @@ from detent.agents.assistant.commands.deed_line import bare_result
 from detent.agents.assistant.conversation import ledger_of
 from detent.core.status import Status
 from detent.host.reading import Query, Summary
+from detent.kit.safe_text import as_json
 from detent.kit.terminal.caller import Caller
-from detent.kit.terminal.driver import readable
-from detent.kit.text import as_json
+from detent.kit.terminal.run_driver import readable
 
 TURNS_MAX = 1000
 SESSIONS_MAX = 30

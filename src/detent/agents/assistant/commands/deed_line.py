@@ -8,7 +8,7 @@ from detent.agents.assistant.commands.screen import Screen
 from detent.agents.assistant.execution import Execution, Ledger, Move
 from detent.core.status import Status
 from detent.kit.language import _
-from detent.kit.text import brief, duration, status_word, visible
+from detent.kit.safe_text import brief, duration, status_word, visible
 
 if TYPE_CHECKING:
     from detent.host.port import EntryStream

@@ -5,7 +5,7 @@ from typing import Any
 
 from detent.agents.assistant.file_diff import list_changed_lines, read_text
 from detent.kit.language import _
-from detent.kit.text import visible
+from detent.kit.safe_text import visible
 
 LINES_MAX = 120
 

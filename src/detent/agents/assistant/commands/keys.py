@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from detent.kit.language import _
+from detent.kit.safe_text import brief, visible
 from detent.kit.terminal.keyboard import line
-from detent.kit.text import brief, visible
 
 if TYPE_CHECKING:
     from prompt_toolkit.document import Document

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from detent.kit.terminal.manner import Manner
+from detent.kit.terminal.run_wording import Manner
 
 
 def _response(output: Any) -> str:

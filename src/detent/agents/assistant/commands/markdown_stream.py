@@ -7,7 +7,7 @@ table waits for its end, since its columns are known only then.
 import re
 from collections.abc import Iterator
 
-from detent.kit.text import pad, visible, wide
+from detent.kit.safe_text import pad, visible, wide
 
 BOLD, DIM, ITALIC, UNDERLINE, CODE, HEAD, LINK, END = (
     "\x1b[1m", "\x1b[2m", "\x1b[3m", "\x1b[4m", "\x1b[36m", "\x1b[1;35m", "\x1b[34m", "\x1b[0m",

@@ -14,8 +14,8 @@ from typing import Any
 from detent.agents.assistant.commands.answer_text import AnswerText
 from detent.agents.assistant.commands.markdown_stream import MarkdownStream
 from detent.kit.language import _
+from detent.kit.safe_text import brief, duration, visible, wide
 from detent.kit.terminal.caller import Caller, has_colour
-from detent.kit.text import brief, duration, visible, wide
 
 WHEEL = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 REDRAW_S = 0.12

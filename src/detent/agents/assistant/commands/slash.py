@@ -14,7 +14,7 @@ from detent.agents.assistant.node import MEMORY_FILE
 from detent.agents.assistant.store import Store
 from detent.errors import DetentError, Refused
 from detent.kit.language import _
-from detent.kit.text import brief, columns, visible, when
+from detent.kit.safe_text import brief, columns, visible, when
 
 if TYPE_CHECKING:
     from detent.agents.assistant.commands.chat import Chat

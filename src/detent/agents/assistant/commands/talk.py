@@ -15,10 +15,10 @@ from detent.agents.assistant.request import fields_of, unfold
 from detent.core.run import Run
 from detent.errors import Refused
 from detent.kit.language import _
-from detent.kit.terminal.driver import on_every_ring
+from detent.kit.safe_text import as_json, brief, visible
 from detent.kit.terminal.question import render_question
-from detent.kit.terminal.view import is_for_people, questions
-from detent.kit.text import as_json, brief, visible
+from detent.kit.terminal.run_driver import on_every_ring
+from detent.kit.terminal.run_view import is_for_people, questions
 
 if TYPE_CHECKING:
     from detent.host.port import EntryStream, OpenHost

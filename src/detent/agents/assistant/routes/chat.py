@@ -36,11 +36,11 @@ from detent.core.status import Status
 from detent.errors import DefinitionError, NotPermitted, NotWaiting, Refused, Unknown
 from detent.host.port import Reader
 from detent.kit.agent import owner
-from detent.kit.http.asked import Asked
 from detent.kit.http.context import ServerContext
+from detent.kit.http.http_error import BadRequest
+from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.sse import Stream
-from detent.kit.http.trouble import BadRequest
 
 TOOLS_FILE = "DETENT_TOOLS"  # a Python file whose effects are offered to the model
 IMAGES_MAX = 8  # with one message

@@ -13,8 +13,8 @@ from detent.core.identity import identity_of
 from detent.errors import Unknown
 from detent.host.port import Reader
 from detent.host.reading import Query, Summary
-from detent.kit.http.asked import Asked, Count
 from detent.kit.http.context import ServerContext
+from detent.kit.http.request_base import Asked, Count
 from detent.kit.http.route import HttpCall, Route
 
 TURNS_MAX = 1000  # that are looked at for a list of conversations

@@ -15,8 +15,8 @@ from detent.agents.assistant.node import MEMORY_FILE
 from detent.agents.assistant.store import Memory, Store
 from detent.effects.llm import choose_model
 from detent.errors import Unknown
-from detent.kit.http.asked import Asked, Count
 from detent.kit.http.context import ServerContext
+from detent.kit.http.request_base import Asked, Count
 from detent.kit.http.route import HttpCall, Route
 
 R = TypeVar("R")

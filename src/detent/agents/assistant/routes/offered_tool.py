@@ -13,8 +13,8 @@ from detent.agents.assistant.file_diff import list_changed_lines, read_inside
 from detent.agents.assistant.routes.chat import TAG, TOOLS_FILE
 from detent.errors import Unknown
 from detent.host.port import Reader
-from detent.kit.http.asked import Asked
 from detent.kit.http.context import ServerContext
+from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
 
 LINES_MAX = 400

@@ -25,10 +25,10 @@ from detent.agents.coding.workspace.head import operations
 from detent.errors import Refused
 from detent.host.run_id import new_run_id
 from detent.kit.language import _
+from detent.kit.safe_text import visible
 from detent.kit.terminal.caller import Caller
 from detent.kit.terminal.option import by_option, verb
-from detent.kit.terminal.view import RunReport
-from detent.kit.text import visible
+from detent.kit.terminal.run_view import RunReport
 
 GO = {"go", "yes", "y", "ok", "confirm", "确认", "执行", "好", "是"}
 CANCEL = {"cancel", "no", "n", "取消", "否"}

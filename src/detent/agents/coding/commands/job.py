@@ -25,11 +25,11 @@ from detent.host.reading import Query
 from detent.kit.agent import of_agent
 from detent.kit.every_run import walk_runs
 from detent.kit.language import _
-from detent.kit.policy import HOME
+from detent.kit.policy_file import HOME
+from detent.kit.safe_text import visible
 from detent.kit.terminal.caller import Caller, emit, show_line
-from detent.kit.terminal.driver import drive, telling
-from detent.kit.terminal.view import RunReport
-from detent.kit.text import visible
+from detent.kit.terminal.run_driver import drive, telling
+from detent.kit.terminal.run_view import RunReport
 
 SOURCE = of_agent("coding")
 OUTCOME_CODES = {"archived": 0, "rolled_back": 4, "cancelled": 4}

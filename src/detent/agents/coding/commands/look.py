@@ -19,9 +19,9 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, Refused
 from detent.kit.language import _
+from detent.kit.safe_text import visible, when
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, verb
-from detent.kit.text import visible, when
 
 QUIET_S = 1800.0  # a job at work that has said nothing for so long deserves a look
 

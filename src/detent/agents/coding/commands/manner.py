@@ -1,6 +1,6 @@
 """How jobs are spoken of on the terminal."""
 
-from detent.kit.terminal.manner import Manner
+from detent.kit.terminal.run_wording import Manner
 
 MANNER = Manner(
     resume=("code", "resume"),

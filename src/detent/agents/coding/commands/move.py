@@ -9,10 +9,10 @@ from detent.agents.coding.machine import ADDED, CARRIED, CONCLUDED, SEED
 from detent.agents.coding.workspace import Rollback
 from detent.errors import Refused
 from detent.kit.language import _
+from detent.kit.safe_text import visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, verb
-from detent.kit.terminal.view import RunReport
-from detent.kit.text import visible
+from detent.kit.terminal.run_view import RunReport
 
 
 @verb("cancel", _("Cancel a plan that has not been confirmed."))

@@ -14,10 +14,10 @@ from detent.agents.coding.job import job_of
 from detent.agents.coding.review import LandingReview, RejectedHunk, read_review, write_comments
 from detent.errors import Refused
 from detent.kit.language import _
+from detent.kit.safe_text import visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, verb
-from detent.kit.terminal.view import RunReport
-from detent.kit.text import visible
+from detent.kit.terminal.run_view import RunReport
 
 ACCEPT = {"", "a", "y", "accept", "yes", "接受"}
 REJECT = {"r", "n", "reject", "no", "拒绝"}

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 from detent.core.history import Consequence, Entry
 from detent.core.status import Status
 from detent.kit.language import _
-from detent.kit.terminal.story import Line, Narrator
-from detent.kit.text import duration, visible
+from detent.kit.safe_text import duration, visible
+from detent.kit.terminal.run_story import Line, Narrator
 
 LOUD = ("code.baseline", "code.work", "code.verify", "code.rollback", "code.undo", "llm")
 SAID_ANYWAY = "blocked: "  # the end of the story, which is told with the ways on

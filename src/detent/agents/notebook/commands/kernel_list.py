@@ -5,9 +5,9 @@ import click
 from detent.agents.notebook.jupyter.kept import KernelRecord, KernelRecords, end_kernel, interrupt_kernel, memory_of
 from detent.errors import Refused
 from detent.kit.language import _
+from detent.kit.safe_text import clock
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import run_argument, verb
-from detent.kit.text import clock
 
 
 @verb("kernels", _("List the kernels that run, and how long those of waiting runs are kept."))

@@ -21,9 +21,9 @@ from detent.errors import Refused
 from detent.kit.agent import find_agent, of_agent
 from detent.kit.language import _, translate
 from detent.kit.terminal.caller import Caller
-from detent.kit.terminal.driver import drive
 from detent.kit.terminal.option import assign_pairs, by_option, parse_json, run_argument, verb
-from detent.kit.terminal.view import RunReport
+from detent.kit.terminal.run_driver import drive
+from detent.kit.terminal.run_view import RunReport
 
 SCRIPTS = (".ipynb", ".ndjson", ".jsonl", ".yaml", ".yml")
 PLANNERS = ("builtin:analysis", "builtin:script", "http", "llm")

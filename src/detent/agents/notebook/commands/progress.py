@@ -12,10 +12,10 @@ from detent.agents.notebook.notebook_state import NotebookState
 from detent.core.events import ContractMoved
 from detent.core.history import Entry
 from detent.kit.language import _
+from detent.kit.safe_text import visible
 from detent.kit.terminal.caller import Caller, has_colour
-from detent.kit.terminal.driver import Tell, on_every_ring
-from detent.kit.terminal.story import Line
-from detent.kit.text import visible
+from detent.kit.terminal.run_driver import Tell, on_every_ring
+from detent.kit.terminal.run_story import Line
 
 if TYPE_CHECKING:
     from detent.host.port import OpenHost

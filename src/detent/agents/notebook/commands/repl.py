@@ -23,12 +23,12 @@ from detent.agents.notebook.service import Notebooks
 from detent.errors import DetentError, Refused
 from detent.kit.agent import of_agent
 from detent.kit.language import _
+from detent.kit.safe_text import visible
 from detent.kit.terminal.caller import Caller, user
-from detent.kit.terminal.driver import drive
 from detent.kit.terminal.keyboard import is_terminal, line
 from detent.kit.terminal.option import verb
-from detent.kit.terminal.view import RunReport
-from detent.kit.text import visible
+from detent.kit.terminal.run_driver import drive
+from detent.kit.terminal.run_view import RunReport
 
 if TYPE_CHECKING:
     from detent.host.port import OpenHost

@@ -12,10 +12,10 @@ from detent.agents.notebook.notebook_file import FORMS, render_notebook
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.observation import cell_wire, observe
 from detent.kit.language import _
+from detent.kit.safe_text import status_word, visible, when
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import run_argument, verb
-from detent.kit.terminal.view import RunReport
-from detent.kit.text import status_word, visible, when
+from detent.kit.terminal.run_view import RunReport
 
 
 @verb("show", _("Show a notebook: its cells with their outputs."))

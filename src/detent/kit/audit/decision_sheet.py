@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from detent.kit.audit.decision import AuditDecision
-from detent.kit.text import as_json, visible
+from detent.kit.safe_text import as_json, visible
 
 COLUMNS = (
     "time", "run", "seq", "workflow", "contract", "effect", "effect_kind", "decision", "answer", "by", "known_by",

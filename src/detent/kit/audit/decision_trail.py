@@ -15,7 +15,7 @@ from detent.errors import DetentError, JournalError, Refused, Unknown
 from detent.host.port import Reader
 from detent.host.reading import Query, Summary
 from detent.kit.audit.decision import AuditDecision, DecisionFold
-from detent.kit.audit.spill import SpillOrder, spilling
+from detent.kit.audit.external_sort import SpillOrder, spilling
 from detent.kit.every_run import walk_runs
 
 WAYS = "give a length of time like 30d, or a date like 2026-01-31 or 2026-01-31T12:00"

@@ -9,7 +9,7 @@ from detent.core.status import Status
 from detent.host.parts.idempotency_claim import REUSED
 from detent.kit.error_translation import translate_error
 from detent.kit.language import _
-from detent.kit.text import brief, duration, visible
+from detent.kit.safe_text import brief, duration, visible
 
 Line = tuple[str, str]  # and its colour
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from os.path import commonprefix
 from typing import Any
 
-from detent.kit.text import visible
+from detent.kit.safe_text import visible
 
 SOURCE_MAX = 2_000  # characters of a condition; a person has to read it
 DEPTH_MAX = 8

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from detent.kit.language import _
-from detent.kit.text import as_json, brief, clock, visible, when
+from detent.kit.safe_text import as_json, brief, clock, visible, when
 
 LINES_MAX = 20  # of a result
 Rows = Iterator[tuple[str, str]]  # a label and its value; a value that goes on has no label of its own

@@ -15,11 +15,11 @@ from detent.errors import DetentError, JournalError, ReplayError
 from detent.host.reading import Family, Query
 from detent.host.standing import ASK_WITHIN_S, children_of, settle_time
 from detent.kit.language import _
+from detent.kit.safe_text import clock, duration, visible
 from detent.kit.terminal.caller import Caller, has_colour
 from detent.kit.terminal.option import is_left
-from detent.kit.terminal.story import Narrator
-from detent.kit.terminal.view import RunReport, is_for_people
-from detent.kit.text import clock, duration, visible
+from detent.kit.terminal.run_story import Narrator
+from detent.kit.terminal.run_view import RunReport, is_for_people
 
 if TYPE_CHECKING:
     from detent.host.port import OpenHost

@@ -16,10 +16,10 @@ from detent.host.standing import Standing
 from detent.kit.agent import agent_of, owner
 from detent.kit.error_translation import translate_error
 from detent.kit.language import _
+from detent.kit.safe_text import brief, clock, status_word, visible, when
 from detent.kit.terminal.caller import Caller, emit
-from detent.kit.terminal.manner import USUAL, Manner
 from detent.kit.terminal.question import render_question
-from detent.kit.text import brief, clock, status_word, visible, when
+from detent.kit.terminal.run_wording import USUAL, Manner
 
 HOST = "host"  # who holds a run that nobody drives: its process went away before the run was done
 CODES = {

@@ -20,9 +20,9 @@ from detent.errors import (
 )
 from detent.kit.error_translation import translate_error
 from detent.kit.language import _
+from detent.kit.safe_text import near, silence, visible
 from detent.kit.terminal.caller import Caller, emit, show_line
 from detent.kit.terminal.exit_code import DEBUG, FAILED, INTERRUPTED, MISTAKE
-from detent.kit.text import near, silence, visible
 
 TYPES: list[tuple[type[BaseException], str, int]] = [
     (DefinitionError, "definition_error", MISTAKE),
