@@ -18,7 +18,7 @@ from detent.agents.notebook.brief import Brief, KernelBrief
 from detent.agents.notebook.checkpoint import CheckpointFiles
 from detent.agents.notebook.jupyter import Kernel
 from detent.agents.notebook.machine import NOTEBOOK
-from detent.agents.notebook.script import complete_script
+from detent.agents.notebook.script_planner import complete_script
 from detent.agents.notebook.service import Notebooks
 from detent.host.embedded.host import EmbeddedHost
 

@@ -18,7 +18,7 @@ SCRIPT = {
     ],
 }
 ACTIONS = """
-from detent.agents.notebook.store import ScriptStore
+from detent.agents.notebook.action_context import ScriptStore
 
 
 def shout(store, step):

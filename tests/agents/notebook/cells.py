@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from detent.agents.notebook.analysis.fact import Facts
-from detent.agents.notebook.analysis.fitness import kinds_of
+from detent.agents.notebook.analysis.analysis_template import CellRecipe, fill_slots, recipe
+from detent.agents.notebook.analysis.data_file_check import kinds_of
 from detent.agents.notebook.analysis.goal import columns_named_in, read_goal, target_of
-from detent.agents.notebook.analysis.recipe import CellRecipe, fill_slots, recipe
+from detent.agents.notebook.analysis.kernel_figure import Facts
 
 READING: dict[str, Any] = {"large_bytes": 200_000_000, "auto_join": False, "labels": {}}
 

@@ -10,7 +10,7 @@ from typing import Any
 from detent.agents.notebook.brief import Brief, KernelBrief
 from detent.agents.notebook.machine import NOTEBOOK
 from detent.agents.notebook.notebook_state import NotebookState
-from detent.agents.notebook.script import complete_script
+from detent.agents.notebook.script_planner import complete_script
 from detent.agents.notebook.service import Notebooks
 from detent.core.history import Entry
 from detent.core.run import Run

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from detent.agents.notebook.action import BESIDES, PROTOCOL, registry
+from detent.agents.notebook.action_context import ScriptStore
 from detent.agents.notebook.cell import cell_id, metadata_of
 from detent.agents.notebook.cell_text import action_of, code_of, text_of
+from detent.agents.notebook.notebook_plan import PlanStage, WorkflowTemplate
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.registry import ActionRegistry
-from detent.agents.notebook.store import ScriptStore
-from detent.agents.notebook.template import PlanStage, WorkflowTemplate
 
 
 async def done(

@@ -19,15 +19,15 @@ import pytest
 
 from bench.analysis import RUN, Ended, analysed, from_sklearn, nasty
 from detent.agents.notebook.analysis import analyst
-from detent.agents.notebook.analysis.fact import FACTS, Facts
-from detent.agents.notebook.analysis.fitness import is_table, refuse_unfit
+from detent.agents.notebook.analysis.analysis_template import fill_slots, recipe
+from detent.agents.notebook.analysis.data_file_check import is_table, refuse_unfit
 from detent.agents.notebook.analysis.goal import read_goal
+from detent.agents.notebook.analysis.kernel_figure import FACTS, Facts
 from detent.agents.notebook.analysis.narrative import comment
-from detent.agents.notebook.analysis.recipe import fill_slots, recipe
 from detent.agents.notebook.analysis.report import summary
 from detent.agents.notebook.analysis.words import PLOT_WORDS, WHYS
-from detent.agents.notebook.caution import risks
 from detent.agents.notebook.cell import Notebook
+from detent.agents.notebook.cell_risk import risks
 from detent.agents.notebook.export import html, ipynb
 from detent.agents.notebook.notebook_file import find_written
 from detent.agents.notebook.observation import cell_wire, whole

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from detent.agents.notebook.debug import repair
+from detent.agents.notebook.cell_repair import repair
 from detent.agents.notebook.port import Advisers
-from detent.agents.notebook.script import advise_by_script
+from detent.agents.notebook.script_planner import advise_by_script
 from detent.core.status import Status
 from tests.agents.notebook.studio import code, script, studio
 

@@ -14,8 +14,8 @@ from playwright.sync_api import sync_playwright
 
 from detent.agents.notebook.cell import Cell, Metadata, Notebook, Output
 from detent.agents.notebook.export import FORMS, html, ipynb, markdown, render
-from detent.agents.notebook.export.column import align_columns
-from detent.agents.notebook.script import read_script
+from detent.agents.notebook.export.table_column import align_columns
+from detent.agents.notebook.script_planner import read_script
 from detent.errors import Refused
 from detent.kit.markup import clean_html
 from tests.web.kit import CHROMIUM, missing

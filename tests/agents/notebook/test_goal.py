@@ -2,8 +2,8 @@
 
 import pytest
 
-from detent.agents.notebook.analysis.fact import FACTS, Facts
 from detent.agents.notebook.analysis.goal import columns_named_in, figure, nearest, read_goal, render_measure, target_of
+from detent.agents.notebook.analysis.kernel_figure import FACTS, Facts
 from detent.agents.notebook.analysis.report import outcome, summary
 
 HOUSES = ["house_id", "LotArea", "rooms", "SalePrice", "price"]

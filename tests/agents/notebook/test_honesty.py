@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from detent.agents.notebook.analysis.evidence import describe_drivers
-from detent.agents.notebook.analysis.fact import FACTS, Facts
+from detent.agents.notebook.analysis.data_evidence import describe_drivers
+from detent.agents.notebook.analysis.forecast_text import describe_forecast
 from detent.agents.notebook.analysis.goal import figure, read_goal, target_of
+from detent.agents.notebook.analysis.kernel_figure import FACTS, Facts
 from detent.agents.notebook.analysis.narrative import comment
-from detent.agents.notebook.analysis.outlook import describe_forecast
 from detent.agents.notebook.analysis.report import summary
 from tests.agents.notebook.cells import run_cells
 

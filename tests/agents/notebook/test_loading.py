@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from bench.workbook import Sheet, write_workbook
-from detent.agents.notebook.analysis.fitness import refuse_unfit
+from detent.agents.notebook.analysis.data_file_check import refuse_unfit
 from detent.agents.notebook.brief import Brief, KernelBrief
 from tests.agents.notebook.cells import run_cells
 from tests.agents.notebook.studio import studio

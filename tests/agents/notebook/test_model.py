@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from detent.agents.notebook.brief import Brief, KernelBrief
-from detent.agents.notebook.caution import risks
+from detent.agents.notebook.cell_risk import risks
 from detent.core.status import Status
 from tests.agents.notebook.studio import code, studio
 from tests.effects.llm.scripted import said, serving

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from detent.agents.notebook.advice import Advice
 from detent.agents.notebook.cell import Cell, Output
-from detent.agents.notebook.focus import apply_focus, patterns_of, strategies
+from detent.agents.notebook.context_filter import apply_focus, patterns_of, strategies
 from detent.agents.notebook.location import Location
+from detent.agents.notebook.notebook_plan import WorkflowTemplate, template_of
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.observation import CONTEXT_MAX, observe, whole
-from detent.agents.notebook.pattern import search_patterns
-from detent.agents.notebook.template import WorkflowTemplate, template_of
+from detent.agents.notebook.planner_regex import search_patterns
+from detent.agents.notebook.planning_response import Advice
 
 PLAN = template_of(
     {

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from detent.agents.notebook.caution import findings
+from detent.agents.notebook.cell_risk import findings
 from detent.agents.notebook.checkpoint import CheckpointFiles
-from detent.agents.notebook.jupyter.kept import KernelRecords, end_kernel, interrupt_kernel
+from detent.agents.notebook.jupyter.kept_kernel import KernelRecords, end_kernel, interrupt_kernel
 from tests.agents.notebook.studio import RUN, Studio, code, script, studio
 from tests.effort import examples
 

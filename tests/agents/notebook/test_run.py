@@ -236,7 +236,7 @@ async def test_cancel_ends_the_cell_and_its_kernel(tmp_path: Path) -> None:
 
 async def test_auto_debug_repairs_within_bounds(tmp_path: Path) -> None:
     from detent.agents.notebook.port import Advisers
-    from detent.agents.notebook.script import advise_by_script
+    from detent.agents.notebook.script_planner import advise_by_script
 
     class Rules:
         calls = 0

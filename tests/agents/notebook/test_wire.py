@@ -10,10 +10,10 @@ import pytest
 import uvicorn
 
 from detent.agents.notebook.brief import Brief, KernelBrief
-from detent.agents.notebook.commands.planner import planner_app
-from detent.agents.notebook.script import advise_by_script, complete_script
-from detent.agents.notebook.template import PLANNING_STAGE
-from detent.agents.notebook.wire import ActionLines, Remote
+from detent.agents.notebook.commands.planner_endpoints import planner_app
+from detent.agents.notebook.http_planner import ActionLines, Remote
+from detent.agents.notebook.notebook_plan import PLANNING_STAGE
+from detent.agents.notebook.script_planner import advise_by_script, complete_script
 from tests.agents.notebook.studio import PlannerServer, Reply, code, said, streamed, studio, text
 
 STAGES = {"stages": [{"id": "s", "name": "S", "steps": [{"id": "one", "description": "One"}]}]}

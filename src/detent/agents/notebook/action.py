@@ -5,10 +5,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.notebook.cell import Cell, Metadata, metadata_of
-from detent.agents.notebook.cell_text import code_of, heading, text_of
-from detent.agents.notebook.registry import ActionRegistry
-from detent.agents.notebook.store import (
+from detent.agents.notebook.action_context import (
     LAST_ADDED,
     CellNotFound,
     MissingField,
@@ -16,7 +13,10 @@ from detent.agents.notebook.store import (
     require_field,
     require_text,
 )
-from detent.agents.notebook.template import steps_of, template_of
+from detent.agents.notebook.cell import Cell, Metadata, metadata_of
+from detent.agents.notebook.cell_text import code_of, heading, text_of
+from detent.agents.notebook.notebook_plan import steps_of, template_of
+from detent.agents.notebook.registry import ActionRegistry
 from detent.errors import Refused
 
 Step = dict[str, Any]

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from detent.agents.notebook.template import WorkflowTemplate
+from detent.agents.notebook.notebook_plan import WorkflowTemplate
 
 
 class KernelBrief(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from detent.agents.notebook.caution import findings
+from detent.agents.notebook.cell_risk import findings
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.core.contract import Contract
 from detent.core.question import Question

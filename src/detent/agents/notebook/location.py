@@ -6,7 +6,7 @@ Everything here follows from the transitions taken and the plan in force; nothin
 from dataclasses import dataclass, field
 from typing import Any
 
-from detent.agents.notebook.template import WorkflowTemplate
+from detent.agents.notebook.notebook_plan import WorkflowTemplate
 
 TAKEN_MAX = 100  # action names told per finished behaviour
 DONE_MAX = 500  # finished behaviours told per step

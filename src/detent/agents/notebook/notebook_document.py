@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from detent.agents.notebook.export.form import render
+from detent.agents.notebook.export.file_format import render
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.host.port import Reader
 from detent.kit.agent import RunDocument

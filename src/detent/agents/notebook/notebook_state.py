@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from detent.agents.notebook.cell import Cell, Notebook
 from detent.agents.notebook.location import Location
 from detent.agents.notebook.machine import EVENT_OF
-from detent.agents.notebook.template import WorkflowTemplate, steps_of, template_of
+from detent.agents.notebook.notebook_plan import WorkflowTemplate, steps_of, template_of
 from detent.core.events import ContractMoved, Started
 from detent.core.history import Entry
 from detent.core.run import Run

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from detent.agents.notebook.cell import Cell, Output
+from detent.agents.notebook.notebook_plan import wire
 from detent.agents.notebook.notebook_state import FSM_MAX, NotebookState
-from detent.agents.notebook.template import wire
 
 CONTEXT_MAX = 18_600  # characters of effects and variables together
 VALUE_MAX = 200  # of a variable, once the context is too long

@@ -12,16 +12,16 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from detent.agents.notebook.acting import Acting, confirm, go_on, record
 from detent.agents.notebook.action import registry as every_action
-from detent.agents.notebook.declared import DECLARED
-from detent.agents.notebook.generating import generate
-from detent.agents.notebook.kernels import Bench, NeedsConsent
+from detent.agents.notebook.action_effects import Acting, confirm, go_on, record
+from detent.agents.notebook.effect_declaration import DECLARED
+from detent.agents.notebook.generate_effect import generate
 from detent.agents.notebook.notebook_file import publish
 from detent.agents.notebook.notebook_state import NotebookState
-from detent.agents.notebook.planning import Planning
+from detent.agents.notebook.plan_effect import Planning
 from detent.agents.notebook.port import Advisers
 from detent.agents.notebook.registry import ActionRegistry
+from detent.agents.notebook.run_kernels import Bench, NeedsConsent
 from detent.core.contract import Contract
 from detent.core.effect_type import Effect, EffectFailed, Outcome
 from detent.core.status import Status
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 SOURCES = {
     "builtin:analysis": "detent.agents.notebook.analysis:analyst",
-    "builtin:script": "detent.agents.notebook.script:advise_by_script",
-    "http": "detent.agents.notebook.wire:remote",
-    "llm": "detent.agents.notebook.model:advise_by_model",
+    "builtin:script": "detent.agents.notebook.script_planner:advise_by_script",
+    "http": "detent.agents.notebook.http_planner:remote",
+    "llm": "detent.agents.notebook.model_planner:advise_by_model",
 }
 SWEEP_S = 2.0
 KEEP_VARIABLE = "DETENT_KEEP_KERNELS_S"

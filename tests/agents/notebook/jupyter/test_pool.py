@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from detent.agents.notebook.jupyter import Kernel, Kernels, kill_orphans, spec
-from detent.agents.notebook.jupyter.kept import KernelRecords
+from detent.agents.notebook.jupyter import Kernel, Kernels, kernel_launch, kill_orphans
+from detent.agents.notebook.jupyter.kept_kernel import KernelRecords
 from detent.core import EffectFailed
 from detent.effects.process_census import identity
 from tests.agents.notebook.jupyter.kit import is_running, needs_kernel, until, values
@@ -86,7 +86,7 @@ async def test_kernels_of_a_dead_host_are_found_and_killed(tmp_path: Path) -> No
         pid = int(await asyncio.to_thread(host.stdout.readline))
         assert kill_orphans(home) == 0, "a living host's kernel is no orphan"
         assert is_running(pid)
-        own = spec.private_folder()
+        own = kernel_launch.private_folder()
         folders = list(own.parent.glob(f"detent-kernel-{identity(host.pid)}-*"))
         assert len(folders) == 1
         os.kill(pid, signal.SIGSTOP)  # so that it cannot notice by itself that its parent has gone
@@ -98,7 +98,7 @@ async def test_kernels_of_a_dead_host_are_found_and_killed(tmp_path: Path) -> No
             await until(lambda: not is_running(pid), "the orphan is gone")
             assert not folders[0].exists()
             assert own.exists(), "that of a living detent stays"
-        spec.remove(own)
+        kernel_launch.remove(own)
     assert kill_orphans(home) == 0
 
 

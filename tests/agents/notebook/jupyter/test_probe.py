@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from detent.agents.notebook.jupyter import detail, probe
+from detent.agents.notebook.jupyter import variable_detail, variable_inspector
 from tests.agents.notebook.jupyter.kit import library, needs
 from tests.effort import examples
 
@@ -22,17 +22,17 @@ from tests.effort import examples
 def namespace(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The variables of a user; the probe starts fresh."""
     names: dict[str, Any] = {}
-    monkeypatch.setattr(probe, "_shell", types.SimpleNamespace(user_ns=names, user_ns_hidden={}))
-    monkeypatch.setattr(probe, "_rows", {})
-    monkeypatch.setattr(probe, "_seen", set())
-    monkeypatch.setattr(probe, "_details", {})
-    monkeypatch.setattr(probe, "_seq", 0)
-    monkeypatch.setattr(probe, "summary", detail.summary)
+    monkeypatch.setattr(variable_inspector, "_shell", types.SimpleNamespace(user_ns=names, user_ns_hidden={}))
+    monkeypatch.setattr(variable_inspector, "_rows", {})
+    monkeypatch.setattr(variable_inspector, "_seen", set())
+    monkeypatch.setattr(variable_inspector, "_details", {})
+    monkeypatch.setattr(variable_inspector, "_seq", 0)
+    monkeypatch.setattr(variable_inspector, "summary", variable_detail.summary)
     return names
 
 
 def look(**asked: Any) -> dict[str, Any]:
-    text = probe.look(json.dumps(asked)).text
+    text = variable_inspector.look(json.dumps(asked)).text
     assert text.isascii()
     found: dict[str, Any] = json.loads(text)
     return found
@@ -66,7 +66,7 @@ CASES: list[tuple[Any, Any]] = [
 
 @pytest.mark.parametrize(("value", "found"), CASES, ids=map(str, range(len(CASES))))
 def test_what_is_shown_of_a_value(value: Any, found: Any) -> None:
-    assert probe.show(value) == found
+    assert variable_inspector.show(value) == found
 
 
 values = some.recursive(
@@ -86,7 +86,7 @@ values = some.recursive(
 @settings(max_examples=examples(60))
 @given(values)
 def test_any_builtin_value_is_shown_as_short_json(value: Any) -> None:
-    shown, is_whole = probe.show(value)
+    shown, is_whole = variable_inspector.show(value)
     text = json.dumps(shown, ensure_ascii=False, allow_nan=False)
     assert len(text) <= 2 * 203 + 2  # a text that quotes itself
     if is_whole and type(value) in (int, float, bool, str, type(None)):
@@ -312,6 +312,9 @@ def test_a_class_that_only_claims_to_be_a_frame_is_not_touched(monkeypatch: pyte
             raise AssertionError("touched")
 
     fake = type("DataFrame", (), {"__module__": "pandas", "shape": Shape()})
-    assert probe.show(fake()) == ("DataFrame", False)
+    assert variable_inspector.show(fake()) == ("DataFrame", False)
     monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=None))
-    assert probe.show(type("DataFrame", (), {"__module__": "pandas", "shape": Shape()})()) == ("DataFrame", False)
+    assert variable_inspector.show(type("DataFrame", (), {"__module__": "pandas", "shape": Shape()})()) == (
+        "DataFrame",
+        False,
+    )

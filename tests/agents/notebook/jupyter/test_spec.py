@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from detent.agents.notebook.jupyter import Kernel, spec
+from detent.agents.notebook.jupyter import Kernel, kernel_launch
 from detent.core import EffectFailed
 from tests.agents.notebook.jupyter.kit import kernel, needs_kernel, notes, text, values
 from tests.effort import PATIENCE_S
@@ -132,7 +132,7 @@ async def test_a_kernel_that_cannot_start_says_why(install: Any, tmp_path: Path)
 
 def test_a_missing_package_is_said_with_the_way_to_get_it() -> None:
     with pytest.raises(EffectFailed, match=r"pip install 'detent\[notebook\]'") as error:
-        spec.load_extra("no_such_package.inner")
+        kernel_launch.load_extra("no_such_package.inner")
     assert error.value.type == "tool_failure.not_found"
 
 
@@ -140,16 +140,16 @@ def test_a_private_folder_is_private_and_short(monkeypatch: pytest.MonkeyPatch, 
     deep = tmp_path / ("d" * 90)
     deep.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))
-    folder = spec.private_folder()
+    folder = kernel_launch.private_folder()
     assert folder.stat().st_mode & 0o777 == 0o700
-    assert len(str(folder)) < spec.SOCKET_PATH_MAX
-    spec.remove(folder)
+    assert len(str(folder)) < kernel_launch.SOCKET_PATH_MAX
+    kernel_launch.remove(folder)
 
 
 def test_a_kernel_sees_what_it_needs_and_what_somebody_allows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("R_HOME", "BANK_KEY", "SITE_REGION"):
         monkeypatch.setenv(name, "x")
-    monkeypatch.setenv(spec.ALLOWED, "SITE_REGION, OTHER")
-    seen = spec.environment({"GIVEN": "y"}, {}, tmp_path)
+    monkeypatch.setenv(kernel_launch.ALLOWED, "SITE_REGION, OTHER")
+    seen = kernel_launch.environment({"GIVEN": "y"}, {}, tmp_path)
     assert {"R_HOME", "SITE_REGION", "GIVEN", "PATH"} <= set(seen)
     assert "BANK_KEY" not in seen

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from detent.agents.notebook.jupyter.text import plain
+from detent.agents.notebook.jupyter.output_sanitiser import plain
 from detent.core.value import plain as kept
 from detent.core.value import scrub
 from tests.effort import examples

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import PurePath
 
-from detent.agents.notebook.analysis.fact import Facts
 from detent.agents.notebook.analysis.goal import Goal, Target, figure, label, render_measure, target_of
+from detent.agents.notebook.analysis.kernel_figure import Facts
 from detent.agents.notebook.analysis.words import best_row, list_names, model_name, pick, plural, quote, why_not
 
 DROPPED = (  # why a column is left out; "": too much of it is missing

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import PurePath
 from typing import Any
 
-from detent.agents.notebook.analysis.fact import Facts
-from detent.agents.notebook.analysis.fitness import LARGE_BYTES, kinds_of
+from detent.agents.notebook.analysis.analysis_template import Candidate, CellRecipe, StepRecipe, fill_slots, recipe
+from detent.agents.notebook.analysis.data_file_check import LARGE_BYTES, kinds_of
 from detent.agents.notebook.analysis.goal import (
     HOLDS,
     Goal,
@@ -21,8 +21,8 @@ from detent.agents.notebook.analysis.goal import (
     read_goal,
     target_of,
 )
+from detent.agents.notebook.analysis.kernel_figure import Facts
 from detent.agents.notebook.analysis.narrative import comment, explain_candidate, title
-from detent.agents.notebook.analysis.recipe import Candidate, CellRecipe, StepRecipe, fill_slots, recipe
 from detent.agents.notebook.analysis.report import outcome, summary
 from detent.agents.notebook.analysis.words import PLOT_WORDS
 from detent.agents.notebook.port import Advisers, NotebookAction, Observation, PlannerFailed, PlanningResponse

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from detent.agents.notebook.analysis.evidence import describe_audit, describe_drivers
-from detent.agents.notebook.analysis.fact import Facts
+from detent.agents.notebook.analysis.analysis_template import recipe
+from detent.agents.notebook.analysis.data_evidence import describe_audit, describe_drivers
+from detent.agents.notebook.analysis.forecast_text import describe_forecast
 from detent.agents.notebook.analysis.goal import HOLDS, Goal, Measure, figure, label, render_measure
+from detent.agents.notebook.analysis.kernel_figure import Facts
 from detent.agents.notebook.analysis.narrative import comment, list_choices
-from detent.agents.notebook.analysis.outlook import describe_forecast
-from detent.agents.notebook.analysis.recipe import recipe
 from detent.agents.notebook.analysis.words import best_row, model_name, pick, quote, why_not
 
 

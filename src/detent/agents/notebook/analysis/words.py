@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from detent.agents.notebook.analysis.fact import Facts
 from detent.agents.notebook.analysis.goal import Goal
+from detent.agents.notebook.analysis.kernel_figure import Facts
 
 NAMES_MAX = 8  # columns named in one sentence
 MODELS = {

@@ -2,7 +2,13 @@
 
 import click
 
-from detent.agents.notebook.jupyter.kept import KernelRecord, KernelRecords, end_kernel, interrupt_kernel, memory_of
+from detent.agents.notebook.jupyter.kept_kernel import (
+    KernelRecord,
+    KernelRecords,
+    end_kernel,
+    interrupt_kernel,
+    memory_of,
+)
 from detent.errors import Refused
 from detent.kit.language import _
 from detent.kit.safe_text import clock

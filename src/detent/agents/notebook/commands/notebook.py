@@ -9,13 +9,13 @@ from typing import Any
 
 import click
 
-from detent.agents.notebook.analysis.fitness import is_table, refuse_unfit
+from detent.agents.notebook.analysis.data_file_check import is_table, refuse_unfit
 from detent.agents.notebook.brief import Brief, KernelBrief
-from detent.agents.notebook.commands.file import read_book, write
+from detent.agents.notebook.commands.export_file import read_book, write
 from detent.agents.notebook.commands.progress import telling
 from detent.agents.notebook.machine import NOTEBOOK
 from detent.agents.notebook.notebook_file import find_written, publish
-from detent.agents.notebook.script import read_script
+from detent.agents.notebook.script_planner import read_script
 from detent.core.status import Status
 from detent.errors import Refused
 from detent.kit.agent import find_agent, of_agent
@@ -277,7 +277,7 @@ async def resume(caller: Caller, run: str, outputs: tuple[str, ...], by: str) ->
 def _tell_restore(caller: Caller, run_id: str) -> None:
     """Say what a new kernel will be given: restored, run again, asked about."""
     from detent.agents.notebook.checkpoint import CheckpointFiles
-    from detent.agents.notebook.jupyter.kept import KernelRecords
+    from detent.agents.notebook.jupyter.kept_kernel import KernelRecords
     from detent.agents.notebook.kernel_restore import describe_plan, plan_restore
 
     book = read_book(caller, run_id)

@@ -13,10 +13,17 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from detent.agents.notebook.jupyter import spec
-from detent.agents.notebook.jupyter.cell import CellExecution, CellRequest, State
-from detent.agents.notebook.jupyter.kept import INTERRUPTED, MARKS, KeptLink, KernelRecord, keeper_words, marks_of
-from detent.agents.notebook.jupyter.link import Link
+from detent.agents.notebook.jupyter import kernel_launch
+from detent.agents.notebook.jupyter.cell_request import CellExecution, CellRequest, State
+from detent.agents.notebook.jupyter.kept_kernel import (
+    INTERRUPTED,
+    MARKS,
+    KeptLink,
+    KernelRecord,
+    keeper_words,
+    marks_of,
+)
+from detent.agents.notebook.jupyter.kernel_process import Link
 from detent.agents.notebook.jupyter.output import OnOutput, Outputs
 from detent.agents.notebook.jupyter.variable import VariableTable, ask_memory, installation, read_answer
 from detent.core import EffectFailed, progress
@@ -387,7 +394,7 @@ class Kernel:
         if old is not None:
             await old.close()
         self._table, self.executed_before = VariableTable(), 0
-        folder = spec.private_folder() if self._stays else None
+        folder = kernel_launch.private_folder() if self._stays else None
         keeper = keeper_words(folder) if folder is not None else ()
         link = Link(self.name, self._cwd, self._env, marks(self._home), self._wish, folder=folder, keeper=keeper)
         try:

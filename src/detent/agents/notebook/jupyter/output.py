@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from detent.agents.notebook.jupyter.text import plain
+from detent.agents.notebook.jupyter.output_sanitiser import plain
 from detent.core.value import scrub
 
 TEXT_MAX = 1024 * 1024  # characters of one output

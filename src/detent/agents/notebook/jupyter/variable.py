@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from detent.agents.notebook.jupyter.probe import MIME
-from detent.agents.notebook.jupyter.text import plain
+from detent.agents.notebook.jupyter.output_sanitiser import plain
+from detent.agents.notebook.jupyter.variable_inspector import MIME
 
 MODULE = "_detent_probe"
 DETAIL, DEED, MEMORY = f"{MODULE}_detail", f"{MODULE}_deed", f"{MODULE}_memory"

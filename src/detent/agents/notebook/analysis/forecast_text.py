@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from detent.agents.notebook.analysis.fact import Facts
 from detent.agents.notebook.analysis.goal import Goal, figure, label
+from detent.agents.notebook.analysis.kernel_figure import Facts
 from detent.agents.notebook.analysis.words import best_row, model_name, pick, plural, quote
 
 NEAR = 0.02  # a gain below that share is no gain to speak of

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from detent.agents.notebook.analysis.fact import Facts
 from detent.agents.notebook.analysis.goal import Goal, figure, label
+from detent.agents.notebook.analysis.kernel_figure import Facts
 from detent.agents.notebook.analysis.words import best_row, list_names, pick, quote
 
 TOO_GOOD = {"r2": 0.995, "accuracy": 0.998, "auc": 0.9995}

@@ -1,9 +1,9 @@
 """The forms a notebook can take as a file, by name."""
 
 from detent.agents.notebook.cell import Notebook
+from detent.agents.notebook.export.html_page import html
 from detent.agents.notebook.export.jupyter import ipynb
-from detent.agents.notebook.export.page import html
-from detent.agents.notebook.export.prose import markdown
+from detent.agents.notebook.export.markdown_text import markdown
 from detent.errors import Refused
 
 FORMS = {"ipynb": ipynb, "html": html, "markdown": markdown}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from detent.agents.notebook.observation import LEVELS
-from detent.agents.notebook.pattern import Matches
+from detent.agents.notebook.planner_regex import Matches
 
 STRATEGY = re.compile(r"shape_only|describe_only|head_only|last_[1-9][0-9]{0,3}_only")
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from detent.agents.notebook.action import BESIDES, PROTOCOL
 from detent.agents.notebook.cell_text import action_of
+from detent.agents.notebook.http_planner import ActionLines
 from detent.agents.notebook.port import Advisers, PlannerFailed
-from detent.agents.notebook.wire import ActionLines
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome
 

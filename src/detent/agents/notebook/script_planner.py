@@ -13,8 +13,8 @@ from typing import Any
 import msgspec
 
 from detent.agents.notebook.cell_text import action_of
+from detent.agents.notebook.notebook_plan import template_of, wire
 from detent.agents.notebook.port import Advisers
-from detent.agents.notebook.template import template_of, wire
 from detent.define.document import read_document, read_file
 from detent.define.problem import refuse
 from detent.errors import DefinitionError, Refused

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from detent.agents.notebook.notebook_plan import WorkflowTemplate, expressions_of, steps_of, template_of, texts_of
 from detent.agents.notebook.observation import LEVELS
-from detent.agents.notebook.template import WorkflowTemplate, expressions_of, steps_of, template_of, texts_of
 from detent.errors import Refused
 
 OUTPUT_FIELDS = {"expected", "produced", "in_progress"}

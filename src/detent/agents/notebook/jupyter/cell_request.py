@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from detent.agents.notebook.jupyter.output import Outputs
-from detent.agents.notebook.jupyter.text import plain
+from detent.agents.notebook.jupyter.output_sanitiser import plain
 from detent.agents.notebook.jupyter.variable import Variable
 from detent.core.value import scrub
 

@@ -3,16 +3,16 @@
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from detent.agents.notebook.acting import doorway
+from detent.agents.notebook.action_context import ScriptStore
+from detent.agents.notebook.action_effects import doorway
 from detent.agents.notebook.cell_text import action_of
-from detent.agents.notebook.focus import apply_focus, patterns_of, strategies
+from detent.agents.notebook.context_filter import apply_focus, patterns_of, strategies
 from detent.agents.notebook.kernel_restore import way_given
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.observation import observe
-from detent.agents.notebook.pattern import search_patterns
-from detent.agents.notebook.planning import TRIES, failure_of
+from detent.agents.notebook.plan_effect import TRIES, failure_of
+from detent.agents.notebook.planner_regex import search_patterns
 from detent.agents.notebook.port import PlannerFailed
-from detent.agents.notebook.store import ScriptStore
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome
 from detent.core.progress import say

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from detent.agents.notebook.cell import Cell, Notebook, Output
 from detent.agents.notebook.cell_text import peek
-from detent.agents.notebook.export.column import align_columns
 from detent.agents.notebook.export.part import (
     Shown,
     choose_part,
@@ -23,6 +22,7 @@ from detent.agents.notebook.export.part import (
     order_cells,
     thinking_of,
 )
+from detent.agents.notebook.export.table_column import align_columns
 from detent.core.value import scrub
 
 if TYPE_CHECKING:

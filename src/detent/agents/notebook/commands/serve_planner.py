@@ -16,7 +16,7 @@ GRACE_S = 3
 def _serve(host: str, port: int, planner: str, file: str) -> None:
     import uvicorn
 
-    from detent.agents.notebook.commands.planner import HERE, planner_app
+    from detent.agents.notebook.commands.planner_endpoints import HERE, planner_app
 
     if planner == "http":
         raise click.UsageError(_("an http planner is served already, where it is"))

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from detent.agents.notebook.jupyter.kept import KernelRecords, record_of
+from detent.agents.notebook.jupyter.kept_kernel import KernelRecords, record_of
 from detent.agents.notebook.jupyter.kernel import POLITE_S, Kernel
-from detent.agents.notebook.jupyter.spec import remove_leftovers
+from detent.agents.notebook.jupyter.kernel_launch import remove_leftovers
 from detent.effects.orphan_process import kill_orphans
 from detent.effects.sandbox import NO_WISH, SandboxWish
 

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import msgspec
 
-from detent.agents.notebook.jupyter import spec
-from detent.agents.notebook.jupyter.link import CHANNELS, KEPT, Link, own
-from detent.agents.notebook.jupyter.pipe import KernelPipe
+from detent.agents.notebook.jupyter import kernel_launch
+from detent.agents.notebook.jupyter.kernel_process import CHANNELS, KEPT, Link, own
+from detent.agents.notebook.jupyter.output_pipe import KernelPipe
 from detent.core import EffectFailed
 from detent.effects import process
 from detent.effects.process_census import identity, lives
@@ -142,7 +142,7 @@ def end_kernel(record: KernelRecord) -> None:
     for end in (os.killpg, os.kill):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             end(record.pid, signal.SIGKILL)
-    spec.remove(Path(record.folder))
+    kernel_launch.remove(Path(record.folder))
 
 
 def memory_of(record: KernelRecord) -> int:
@@ -180,7 +180,7 @@ class KeptLink(Link):
         for stream in ("stdout", "stderr"):
             self._pipes[stream] = KernelPipe.open_named(self.folder / stream, self._take_stream(stream))
         self._watch_exit()
-        client = spec.load_extra("jupyter_client.asynchronous").AsyncKernelClient(context=self._context)
+        client = kernel_launch.load_extra("jupyter_client.asynchronous").AsyncKernelClient(context=self._context)
         client.load_connection_info(given)
         self._client = client
         self._listen()

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from detent.agents.notebook.cell_text import last_of_progress
-from detent.agents.notebook.commands.file import notebooks, read_book, write
+from detent.agents.notebook.commands.export_file import notebooks, read_book, write
 from detent.agents.notebook.export.part import has_bar
 from detent.agents.notebook.notebook_file import FORMS, render_notebook
 from detent.agents.notebook.notebook_state import NotebookState

@@ -18,10 +18,10 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from detent.agents.notebook.jupyter import spec
-from detent.agents.notebook.jupyter.cell import CellRequest
+from detent.agents.notebook.jupyter import kernel_launch
+from detent.agents.notebook.jupyter.cell_request import CellRequest
 from detent.agents.notebook.jupyter.output import Outputs
-from detent.agents.notebook.jupyter.pipe import KernelPipe
+from detent.agents.notebook.jupyter.output_pipe import KernelPipe
 from detent.core import EffectFailed
 from detent.core.value import scrub
 from detent.effects import process, sandbox
@@ -77,9 +77,9 @@ class Link:
         self.language_info: dict[str, Any] = {}
         self.can_look = False  # whether the probe is in place
         self.ended = asyncio.Event()
-        self.folder = folder or spec.private_folder()
+        self.folder = folder or kernel_launch.private_folder()
         self._cwd = cwd
-        self._env = spec.environment(env, marks, self.folder)
+        self._env = kernel_launch.environment(env, marks, self.folder)
         self._loop = asyncio.get_running_loop()
         self._cell: CellRequest | None = None
         self._said = ""
@@ -106,7 +106,7 @@ class Link:
         self._prepare_context()
         self.sandbox = await sandbox.enter(self._wish, self._cwd, (str(self.folder),))
         held = [*self._keeper, *self.sandbox.command([], -1, KERNEL_WORDS)]
-        self._manager, flags = spec.manager(self.name, self.folder, self._context, held)
+        self._manager, flags = kernel_launch.manager(self.name, self.folder, self._context, held)
         for stream in ("stdout", "stderr"):
             take = self._take_stream(stream)
             self._pipes[stream] = (
@@ -123,7 +123,7 @@ class Link:
             write_whole(self.folder / CHANNELS, (self.folder / "connection.json").read_bytes())
 
     def _prepare_context(self) -> None:
-        self._context = spec.load_extra("zmq.asyncio").Context()
+        self._context = kernel_launch.load_extra("zmq.asyncio").Context()
         self._context.linger = 0
         self._context.rcvhwm = 0  # a flood of small outputs must not be thinned out
         self._context.reconnect_ivl = RECONNECT_MS
@@ -438,7 +438,7 @@ class Link:
             pipe.close()
         self._pipes.clear()
         if not is_left:
-            spec.remove(self.folder)
+            kernel_launch.remove(self.folder)
         if self._manager is not None and not is_left:
             await self._manager.cleanup_resources()
         await asyncio.gather(*self._tasks, return_exceptions=True)
