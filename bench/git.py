@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from bench.figure import Figure, best
-from detent.agents.coding.workspace import Checkpoint, Repository, checkout, record
-from detent.agents.coding.workspace.place import Worktree
+from detent.agents.coding.workspace import Checkpoint, Repository, checkout, checkpoint_record
+from detent.agents.coding.workspace.work_tree import Worktree
 
 FILES = 20_000
 IGNORED = 50_000
@@ -126,7 +126,9 @@ def copies() -> Iterator[Figure]:
 
 async def _copy(repository: Repository, place: Worktree, taken: Checkpoint) -> None:
     """As it is made for a worker in a sandbox, which cannot write the packs."""
-    await checkout.make_copy(repository.place, place, await record.facts(repository.place, taken), is_linked=True)
+    await checkout.make_copy(
+        repository.place, place, await checkpoint_record.facts(repository.place, taken), is_linked=True
+    )
 
 
 def timed_s(deed: Callable[[], object]) -> float:

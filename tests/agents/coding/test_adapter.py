@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from detent.agents.coding import worker_registry as crew
-from detent.agents.coding.adapter import AGENTS, AgentWorker
+from detent.agents.coding.external_agent import AGENTS, AgentWorker
 from detent.agents.coding.port import Assignment, AttemptLimits, WorkerReport
 from detent.agents.coding.settings import Settings, WorkerSettings
 from detent.errors import DefinitionError

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from detent.agents.coding import parallel, plan, reading
+from detent.agents.coding import parallel, plan, plan_parser
 from detent.agents.coding.job import Job, Planned, update_task
 from detent.agents.coding.plan import Task, TaskPlan
 from tests.agents.coding.world import GOOD, configured, git, office, project, worker
@@ -102,6 +102,6 @@ def test_only_ready_untried_tasks_without_a_common_file_go_together() -> None:
 
 
 def test_the_mark_is_read_and_written() -> None:
-    found = reading.read(PLAN)
+    found = plan_parser.read(PLAN)
     assert [task.is_parallel for task in found.tasks] == [True, True, False]
-    assert reading.read(plan.write_plan(found, {})).tasks == found.tasks
+    assert plan_parser.read(plan.write_plan(found, {})).tasks == found.tasks

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from detent.agents.coding import loop
+from detent.agents.coding import model_worker
 from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.port import Assignment, AttemptLimits, WorkerReport
 from detent.agents.coding.settings import CheckStep, WorkerSettings, settings
@@ -271,4 +271,4 @@ def test_writing_keeps_modes_and_lets_go_of_hard_links(tree: Path, tmp_path: Pat
 def test_settings_it_cannot_follow_are_refused() -> None:
     for bad in (WorkerSettings("builtin", command="x"), WorkerSettings("builtin", options={"turns": 0})):
         with pytest.raises(DefinitionError):
-            loop.hire(bad)
+            model_worker.hire(bad)

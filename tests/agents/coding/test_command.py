@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from detent.agents.coding import worker_process as leash
-from detent.agents.coding.command import CommandWorker
+from detent.agents.coding.command_worker import CommandWorker
 from detent.agents.coding.port import Assignment, AttemptLimits, WorkerReport
 from detent.errors import DefinitionError
 
@@ -139,7 +139,7 @@ def test_after_a_crash_the_recorded_process_is_ended_and_nobody_else(tmp_path: P
     assignment = assigned(tmp_path)
     driver = f"""
 import asyncio
-from detent.agents.coding.command import CommandWorker
+from detent.agents.coding.command_worker import CommandWorker
 from detent.agents.coding.port import Assignment
 given = Assignment(run_id="r", task_id="T", attempt=1, root={assignment.root!r}, folder={assignment.folder!r},
                    prompt="", key={assignment.key!r})

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from detent.agents.coding.adapter import AgentWorker
+from detent.agents.coding.external_agent import AgentWorker
 from detent.agents.coding.port import Assignment, WorkerReport
 from detent.agents.coding.settings import WorkerSettings, settings
 from detent.effects.sandbox import find_problem

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from detent.agents.coding.changed_expectation import change_expectations, describe_claims, find_lost_examples
 from detent.agents.coding.classification import JudgingPaths, is_judge, read_rules
-from detent.agents.coding.expectation import change_expectations, describe_claims, find_lost_examples
 from detent.agents.coding.mutation import make_mutants
-from detent.agents.coding.suspicion import find_suspects
+from detent.agents.coding.suspect_change import find_suspects
 
 TESTS = "import calc\n\n\ndef test_add():\n    assert calc.add(2, 3) == 5\n    assert calc.name('json') == 'JSON'\n"
 

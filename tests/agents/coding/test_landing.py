@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from detent.agents.coding.workplace import Workplace
+from detent.agents.coding.job_sandbox import Workplace
 from detent.agents.coding.workspace import Repository
 from detent.effects.sandbox import find_problem
 from tests.agents.coding.world import BAD, GOOD, configured, copy_of, git, listing, office, project, worker

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from detent.agents.coding import mending, reading
+from detent.agents.coding import known_failure, plan_parser
 from detent.agents.coding.evidence import Checked, Evidence, Failing, OnlyHere
 from detent.agents.coding.plan import write_plan
 from tests.agents.coding.world import BAD, GOOD, configured, office, project, worker
@@ -34,7 +34,7 @@ MENDING = "calc.write_text(GOOD if attempt == 2 else BAD + '# not yet\\n')"
     ],
 )
 def test_what_a_title_wants_to_be_mended(title: str, names: tuple[str, ...]) -> None:
-    assert mending.find_tests_named(title) == names
+    assert known_failure.find_tests_named(title) == names
 
 
 @pytest.mark.parametrize(
@@ -54,15 +54,15 @@ def test_what_a_title_wants_to_be_mended(title: str, names: tuple[str, ...]) -> 
     ],
 )
 def test_which_failing_check_a_name_means(test: str, name: str, is_meant: bool) -> None:
-    assert mending.is_meant(test, [name]) is is_meant
+    assert known_failure.is_meant(test, [name]) is is_meant
 
 
 def test_the_line_of_a_plan_is_read_and_written_and_wins_over_the_title() -> None:
     text = "# P\n\n- [ ] T-001 (P0) Fix the failing tests\n  - Mends: `none`\n"
     text += "- [ ] T-002 (P1) x\n  - 修复: adds, doubles\n"
-    plan = mending.find_mends(reading.read(text))
+    plan = known_failure.find_mends(plan_parser.read(text))
     assert [task.mends for task in plan.tasks] == [("none",), ("adds", "doubles")]
-    assert reading.read(write_plan(plan, {})) == plan
+    assert plan_parser.read(write_plan(plan, {})) == plan
 
 
 @pytest.mark.parametrize(("body", "outcome", "repairs"), [(IDLE, "", 3), (MENDING, "archived", 0)])
@@ -120,5 +120,5 @@ def test_what_passes_only_in_the_users_own_tree_is_not_to_be_mended() -> None:
     failing = tuple(Failing(name, "no") for name in ("t.py::test_a", "t.py::test_local"))
     step = Checked("t", "t", exit=1, failures=failing, failing_ids=tuple(one.test for one in failing))
     baseline = Evidence("tree", "baseline", (step,), only_here=(OnlyHere("t.py::test_local", "files"),))
-    assert [fault.test for fault in mending.to_mend(baseline, ("all",))] == ["t.py::test_a"]
-    assert not mending.is_expected(baseline, "t.py::test_local", ("all",))
+    assert [fault.test for fault in known_failure.to_mend(baseline, ("all",))] == ["t.py::test_a"]
+    assert not known_failure.is_expected(baseline, "t.py::test_local", ("all",))

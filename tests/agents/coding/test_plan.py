@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detent.agents.coding import plan, reading
+from detent.agents.coding import plan, plan_parser
 from detent.agents.coding.plan import Task, TaskPlan
 from detent.errors import Refused
 
@@ -51,11 +51,11 @@ MASTER = {
 
 
 def ids(text: str) -> list[tuple[str, int, tuple[str, ...], bool]]:
-    return [(task.id, task.priority, task.depends, task.is_done) for task in reading.read(text).tasks]
+    return [(task.id, task.priority, task.depends, task.is_done) for task in plan_parser.read(text).tasks]
 
 
 def test_a_list_with_checkboxes() -> None:
-    tasks = reading.read(LIST).tasks
+    tasks = plan_parser.read(LIST).tasks
     assert ids(LIST) == [("T-001", 0, (), False), ("Task-002", 2, ("T-001",), True)]
     assert (tasks[0].verify, tasks[0].about) == ("pytest -k parse", "Only whole ones.")
     assert tasks[1].acceptance == ("a number is printed",)
@@ -63,17 +63,17 @@ def test_a_list_with_checkboxes() -> None:
 
 @pytest.mark.parametrize("changed", [LIST.replace("\n", "\r\n"), "\ufeff" + LIST, LIST.replace("- [", "* [")])
 def test_line_ends_marks_and_bullets_do_not_matter(changed: str) -> None:
-    assert reading.read(changed).tasks == reading.read(LIST).tasks
+    assert plan_parser.read(changed).tasks == plan_parser.read(LIST).tasks
 
 
 def test_a_table() -> None:
     assert ids(TABLE) == [("T-001", 1, (), True), ("T-002", 1, ("T-001",), False)]
-    assert reading.read(TABLE).tasks[1].acceptance == ("能打印",)
+    assert plan_parser.read(TABLE).tasks[1].acceptance == ("能打印",)
 
 
 def test_spec_kit_and_open_spec() -> None:
     assert ids(SPEC_KIT) == [("T001", 1, (), False), ("T002", 1, (), False)]
-    assert reading.read(SPEC_KIT).tasks[1].title == "Write src/model.py"
+    assert plan_parser.read(SPEC_KIT).tasks[1].title == "Write src/model.py"
     assert ids(OPEN_SPEC) == [("1.1", 1, (), False), ("1.2", 1, (), True)]
 
 
@@ -96,12 +96,12 @@ def test_taskmaster() -> None:
         ("{broken", "looks like JSON"),
         ('{"tasks": [{"title": "x"}]}', "no `id`"),
         ("<<<<<<< ours\n- [ ] T-1 a\n>>>>>>> theirs\n", "conflict markers"),
-        ("x" * (reading.SOURCE_MAX + 1), "characters"),
+        ("x" * (plan_parser.SOURCE_MAX + 1), "characters"),
     ],
 )
 def test_a_plan_that_is_none_is_refused_with_the_reason(text: str, problem: str) -> None:
     with pytest.raises(Refused, match=problem):
-        reading.read(text)
+        plan_parser.read(text)
 
 
 words = st.text(st.characters(codec="utf-8", categories=("L", "N")), min_size=1, max_size=12)
@@ -126,13 +126,13 @@ def test_what_is_written_is_read_back_equal(given: list[Task], risks: list[str],
 
     numbered = tuple(replace(task, id=f"T-{n:03d}") for n, task in enumerate(given, 1))
     whole = TaskPlan(title=title, goal="One line.", risks=tuple(risks), tasks=numbered)
-    assert reading.read(plan.write_plan(whole, {"run": "r"})) == whole
+    assert plan_parser.read(plan.write_plan(whole, {"run": "r"})) == whole
 
 
 @given(st.text(max_size=400))
 def test_no_text_makes_the_reader_fall_over(text: str) -> None:
     with contextlib.suppress(Refused):
-        assert isinstance(reading.read(text), TaskPlan)
+        assert isinstance(plan_parser.read(text), TaskPlan)
 
 
 def test_the_order_is_topological_then_priority_then_number() -> None:

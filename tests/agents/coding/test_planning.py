@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from detent.agents.coding.survey import survey_project
+from detent.agents.coding.repository_survey import survey_project
 from detent.core.status import Status
 from tests.agents.coding.world import BAD, PLAN, configured, listing, office, project, worker
 from tests.effects.llm.scripted import said, serving

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detent.agents.coding import projection
+from detent.agents.coding import active_context
+from detent.agents.coding.active_context import Hand, Stored, compare, page_of, project, take_edits
 from detent.agents.coding.job import Blocked, Job, Planned, update_task
 from detent.agents.coding.plan import Task, TaskPlan
-from detent.agents.coding.projection import Hand, Stored, compare, page_of, project, take_edits
-from detent.agents.coding.reading import front_matter
+from detent.agents.coding.plan_parser import front_matter
 from tests.agents.coding.world import configured, office, worker
 from tests.agents.coding.world import project as made
 from tests.effort import examples
@@ -160,4 +160,4 @@ else: Path(task).write_text(sys.stdin.read())
     assert found.plan is not None
     assert found.plan.body.task("T-002").title == "Two, as I like it"
     assert "Two, as I like it" in (root / "T-002").read_text()
-    assert projection.MARKS["DONE"] == "x"
+    assert active_context.MARKS["DONE"] == "x"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from detent.agents.coding import forge, knowledge
+from detent.agents.coding import github_api, knowledge
 from detent.agents.coding.job import Blocked, HistoryNote, Job, Progress
 from detent.errors import Refused
 from tests.agents.coding.world import BAD, GOOD, git, listing
@@ -141,11 +141,11 @@ def run(shell: Shell, *argv: str) -> str:
 @pytest.mark.parametrize("text", ["", "calc", "a/b", "a/b#", "a/b#x", "a/b/c#1", "../a#1 ", "a b/c#1"])
 def test_what_is_no_issue_is_refused(text: str) -> None:
     with pytest.raises(Refused):
-        forge.parse_issue(text)
+        github_api.parse_issue(text)
 
 
 def test_an_issue_is_named_in_two_ways() -> None:
-    assert forge.parse_issue("ann/calc#7") == forge.parse_issue("https://example.org/ann/calc/issues/7")
+    assert github_api.parse_issue("ann/calc#7") == github_api.parse_issue("https://example.org/ann/calc/issues/7")
 
 
 def test_knowledge_keeps_what_people_wrote_and_says_where_lines_come_from(tmp_path: Path) -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detent.agents.coding import stream
-from detent.agents.coding.stream import Said, read
+from detent.agents.coding import agent_output
+from detent.agents.coding.agent_output import Said, read
 
 
 def lines(*objects: Any) -> list[str]:
@@ -78,18 +78,18 @@ AIDER = [
 @pytest.mark.parametrize(
     ("reader", "given_lines", "expected"),
     [
-        (stream.claude, CLAUDE, Said("All done.", "s-1", 0.25, 22, "", RESULT)),
-        (stream.codex, CODEX, Said(json.dumps(RESULT), "t-1", 0.0, 120, "", RESULT)),
-        (stream.gemini, GEMINI, Said("All done.", "g-1", 0.0, 33)),
-        (stream.opencode, OPENCODE, Said("All done.", "o-1", 0.1 + 0.2, 17)),
+        (agent_output.claude, CLAUDE, Said("All done.", "s-1", 0.25, 22, "", RESULT)),
+        (agent_output.codex, CODEX, Said(json.dumps(RESULT), "t-1", 0.0, 120, "", RESULT)),
+        (agent_output.gemini, GEMINI, Said("All done.", "g-1", 0.0, 33)),
+        (agent_output.opencode, OPENCODE, Said("All done.", "o-1", 0.1 + 0.2, 17)),
     ],
 )
-def test_an_agents_stream_is_understood(reader: stream.Reader, given_lines: list[str], expected: Said) -> None:
+def test_an_agents_stream_is_understood(reader: agent_output.Reader, given_lines: list[str], expected: Said) -> None:
     assert read(reader, given_lines) == expected
 
 
 def test_aiders_text_is_understood() -> None:
-    said = read(stream.aider, AIDER)
+    said = read(agent_output.aider, AIDER)
     assert (said.cost_usd, said.tokens, said.error) == (0.015, 2400 + 1300, "")
     assert "I mend it." in said.text
     assert "Tokens:" not in said.text
@@ -98,28 +98,32 @@ def test_aiders_text_is_understood() -> None:
 @pytest.mark.parametrize(
     ("reader", "line", "problem"),
     [
-        (stream.claude, {"type": "result", "is_error": True, "result": "Invalid API key"}, "Invalid API key"),
-        (stream.claude, {"type": "result", "subtype": "error_max_turns"}, "error_max_turns"),
-        (stream.codex, {"type": "turn.failed", "error": {"message": "no quota"}}, "no quota"),
-        (stream.codex, {"type": "error", "message": "stream disconnected"}, "stream disconnected"),
-        (stream.gemini, {"type": "result", "status": "error", "error": {"message": "turns"}}, "turns"),
-        (stream.opencode, {"type": "error", "error": {"name": "X", "data": {"message": "bad model"}}}, "bad model"),
+        (agent_output.claude, {"type": "result", "is_error": True, "result": "Invalid API key"}, "Invalid API key"),
+        (agent_output.claude, {"type": "result", "subtype": "error_max_turns"}, "error_max_turns"),
+        (agent_output.codex, {"type": "turn.failed", "error": {"message": "no quota"}}, "no quota"),
+        (agent_output.codex, {"type": "error", "message": "stream disconnected"}, "stream disconnected"),
+        (agent_output.gemini, {"type": "result", "status": "error", "error": {"message": "turns"}}, "turns"),
+        (
+            agent_output.opencode,
+            {"type": "error", "error": {"name": "X", "data": {"message": "bad model"}}},
+            "bad model",
+        ),
     ],
 )
-def test_trouble_is_named(reader: stream.Reader, line: dict[str, Any], problem: str) -> None:
+def test_trouble_is_named(reader: agent_output.Reader, line: dict[str, Any], problem: str) -> None:
     assert read(reader, lines(line)).error == problem
 
 
 def test_aiders_trouble_is_named_and_forgotten_when_it_passes() -> None:
     trouble = "litellm.AuthenticationError: no key"
-    assert read(stream.aider, [trouble]).error == trouble
-    assert read(stream.aider, [trouble, AIDER[2]]).error == ""
+    assert read(agent_output.aider, [trouble]).error == trouble
+    assert read(agent_output.aider, [trouble, AIDER[2]]).error == ""
 
 
 def test_people_see_words_and_not_json() -> None:
     said, shown = Said(), []
     for line in CLAUDE:
-        said, text = stream.claude(said, line)
+        said, text = agent_output.claude(said, line)
         shown.append(text)
     assert shown == ["", "I look.\n[Edit] calc.py", "", "All done."]
 
@@ -136,11 +140,13 @@ FIELDS = (
 
 
 @given(
-    st.sampled_from([stream.claude, stream.codex, stream.gemini, stream.opencode, stream.aider]),
+    st.sampled_from(
+        [agent_output.claude, agent_output.codex, agent_output.gemini, agent_output.opencode, agent_output.aider]
+    ),
     st.sampled_from([*KINDS.split(), "text", "tool_use", "step_finish"]),
     st.dictionaries(st.sampled_from(FIELDS.split()), JSON, max_size=4),
 )
-def test_no_line_is_stumbled_over(reader: stream.Reader, kind: str, fields: dict[str, Any]) -> None:
+def test_no_line_is_stumbled_over(reader: agent_output.Reader, kind: str, fields: dict[str, Any]) -> None:
     said = read(reader, [json.dumps({"type": kind} | fields), "{", "[" * 10_000, "null"])
     assert said.cost_usd >= 0
     assert said.tokens >= 0

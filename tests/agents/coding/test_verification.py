@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detent.agents.coding import check, detection, evidence, parser, settings
+from detent.agents.coding import check, detection, evidence, settings, test_report_parser
 from detent.agents.coding.evidence import Checked, Evidence, Failing
+from detent.agents.coding.job_sandbox import Workplace
 from detent.agents.coding.settings import CheckStep
-from detent.agents.coding.workplace import Workplace
 from detent.errors import DefinitionError
 
 PACKAGE = '{"scripts": {"test": "vitest", "lint": "eslint"}}'
@@ -117,29 +117,29 @@ FLUTTER = "\n".join(
 
 
 def test_reports_of_four_kinds_are_read() -> None:
-    found = parser.parse("junit", JUNIT, "")
+    found = test_report_parser.parse("junit", JUNIT, "")
     assert (found.passed, found.skipped) == (1, 1)
     assert [(f.test, f.file, f.line) for f in found.failures] == [
         ("tests.test_a::test_bad", "tests/test_a.py", 7),
         ("tests.test_b::test_error", "", 0),
     ]
-    found = parser.parse("tap", "", TAP)
+    found = test_report_parser.parse("tap", "", TAP)
     assert (found.passed, found.skipped, [f.test for f in found.failures]) == (2, 1, ["broken"])
     assert "it broke" in found.failures[0].message
-    found = parser.parse("go-json", "", GO)
+    found = test_report_parser.parse("go-json", "", GO)
     assert (found.passed, found.skipped, [f.test for f in found.failures]) == (1, 1, ["broken", "p::TestBad"])
-    found = parser.parse("flutter-machine", "", FLUTTER)
+    found = test_report_parser.parse("flutter-machine", "", FLUTTER)
     assert (found.passed, [(f.test, f.file, f.line) for f in found.failures]) == (1, [("adds", "/x_test.dart", 5)])
-    found = parser.parse("none", "", "src/a.py:3:1: F401 unused\nsrc/a.py:9: note: see\nFound 1 error.\n")
+    found = test_report_parser.parse("none", "", "src/a.py:3:1: F401 unused\nsrc/a.py:9: note: see\nFound 1 error.\n")
     assert [(f.file, f.line, f.message) for f in found.failures] == [("src/a.py", 3, "F401 unused")]
     assert not found.counted
 
 
-@given(st.sampled_from(sorted(parser.PARSERS)), st.text(), st.text())
+@given(st.sampled_from(sorted(test_report_parser.PARSERS)), st.text(), st.text())
 def test_no_report_makes_a_parser_fall_over(how: str, report: str, output: str) -> None:
     hostile = "<?xml version='1.0'?><!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>" + report
     for one in (report, hostile):
-        assert isinstance(parser.parse(how, one, output), parser.Results)
+        assert isinstance(test_report_parser.parse(how, one, output), test_report_parser.Results)
 
 
 def here(folder: Path) -> Workplace:

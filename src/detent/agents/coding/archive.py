@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from detent.agents.coding import knowledge, projection
+from detent.agents.coding import active_context, knowledge
 from detent.agents.coding import plan as plans
+from detent.agents.coding.effect_context import Stage
 from detent.agents.coding.job import FINAL, Job
-from detent.agents.coding.stage import Stage
 from detent.agents.coding.workspace import difference
 from detent.errors import Refused, Unknown
 
@@ -34,10 +34,12 @@ async def write(stage: Stage, job: Job) -> Path:
     evidence = {
         task: msgspec.to_builtins(progress.evidence) for task, progress in job.tasks.items() if progress.evidence
     }
-    projection.json_file(folder / "evidence.json", {"baseline": msgspec.to_builtins(job.baseline), "tasks": evidence})
-    projection.json_file(folder / "job.json", _facts(stage.run_id, job))
+    active_context.json_file(
+        folder / "evidence.json", {"baseline": msgspec.to_builtins(job.baseline), "tasks": evidence}
+    )
+    active_context.json_file(folder / "job.json", _facts(stage.run_id, job))
     checkpoints = await stage.repository.checkpoints(stage.run_id)
-    projection.json_file(
+    active_context.json_file(
         folder / "checkpoints.json", [{"id": c.id, "label": c.label, "tree": c.tree} for c in checkpoints]
     )
     patch = await stage.repository.diff(job.first_checkpoint) if job.first_checkpoint else ""
@@ -72,7 +74,7 @@ def record_ended(run_id: str, job: Job, outcome: str, at: float) -> None:
         write_text(folder / "plan.md", text)
     write_text(folder / "trace.md", "\n".join(f"- {_clock(note.at)} {note.text}" for note in job.log) + "\n")
     write_text(folder / "summary.md", f"{summary(run_id, job)}\n{outcome}\n")
-    projection.json_file(folder / "job.json", {**_facts(run_id, job), "finished_at": at, "outcome": outcome})
+    active_context.json_file(folder / "job.json", {**_facts(run_id, job), "finished_at": at, "outcome": outcome})
     knowledge.learn(job.root, knowledge.list_lessons(job, run_id, outcome, at))
 
 
@@ -167,7 +169,7 @@ def _monthly(job: Job, run_id: str, month: str, folder: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """A text file, atomically."""
-    projection.write(path, text.encode())
+    active_context.write(path, text.encode())
 
 
 def _clock(at: float) -> str:

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from detent.agents.coding import parser, testimony
+from detent.agents.coding import runner_report, test_report_parser
 from detent.agents.coding.evidence import FAILURES_MAX, IDS_MAX, Checked
+from detent.agents.coding.job_sandbox import Workplace
 from detent.agents.coding.port import Hear
 from detent.agents.coding.settings import CheckStep
-from detent.agents.coding.workplace import Workplace
 from detent.core.effect_type import EffectFailed
 from detent.effects import containment, process, sandbox
 from detent.effects.containment import ANY, Space
@@ -112,8 +112,8 @@ async def _run(
     }
     heard = _Heard(hear)
     begun = time.monotonic()
-    witnessed = testimony.attach(argv)
-    with testimony.open_channel(only) as channel:
+    witnessed = runner_report.attach(argv)
+    with runner_report.open_channel(only) as channel:
         seen = environment(report, own, place.services) | {"PWD": place.seen}
         fds: tuple[int, ...] = ()
         if witnessed is not None:
@@ -146,7 +146,7 @@ async def _run(
     return _judge_output(facts, step, finished.exit, output, _text(report))
 
 
-def _judge_report(facts: dict[str, Any], told: testimony.Testimony, place: Workplace) -> Ran:
+def _judge_report(facts: dict[str, Any], told: runner_report.Testimony, place: Workplace) -> Ran:
     """What our own plug-in said decides, not the exit code."""
     is_red = bool(told.failures) or told.exit not in (0, PYTEST_FAILED, PYTEST_EMPTY)
     skipped = sum(outcome in ("skipped", "xfailed") for outcome in told.outcomes.values())
@@ -166,11 +166,11 @@ def _judge_report(facts: dict[str, Any], told: testimony.Testimony, place: Workp
     return Ran(checked, told.outcomes, told.files)
 
 
-def _find_stranger(told: testimony.Testimony, place: Workplace) -> str:
+def _find_stranger(told: runner_report.Testimony, place: Workplace) -> str:
     """A module from somewhere a worker can write: neither of the project, nor of its interpreter and packages."""
     if not place.is_mounted:
         return ""
-    known = (place.seen, *place.wish.kept, str(Path(testimony.__file__).parent))
+    known = (place.seen, *place.wish.kept, str(Path(runner_report.__file__).parent))
     loose = [os.path.realpath(one) for one in (os.path.expanduser("~"), "/tmp", "/var/tmp", "/dev/shm")]  # noqa: S108
     for file in told.files:
         real = Path(os.path.realpath(file))
@@ -179,7 +179,7 @@ def _find_stranger(told: testimony.Testimony, place: Workplace) -> str:
     return ""
 
 
-def _find_foreign(told: testimony.Testimony, place: Workplace) -> str:
+def _find_foreign(told: runner_report.Testimony, place: Workplace) -> str:
     """Modules that came from the user's own tree, though another one was to be tested."""
     if place.is_mounted or not place.root or place.root == place.seen:
         return ""
@@ -193,7 +193,7 @@ def _find_foreign(told: testimony.Testimony, place: Workplace) -> str:
 
 
 def _judge_output(facts: dict[str, Any], step: CheckStep, code: int, output: str, report: str) -> Ran:
-    found = parser.parse(step.parse, report, output)
+    found = test_report_parser.parse(step.parse, report, output)
     failures = found.failures if code != 0 or found.counted else ()
     missing = MISSING.search(output) if code != 0 and not (found.counted and (found.passed or failures)) else None
     is_empty = step.parse == "junit" and "pytest" in facts["command"] and code == PYTEST_EMPTY
@@ -213,7 +213,7 @@ def _judge_output(facts: dict[str, Any], step: CheckStep, code: int, output: str
 def _text(path: Path) -> str:
     try:
         with path.open("rb") as file:
-            return file.read(parser.REPORT_MAX).decode("utf-8", "replace")
+            return file.read(test_report_parser.REPORT_MAX).decode("utf-8", "replace")
     except OSError:
         return ""
 

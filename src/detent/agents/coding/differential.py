@@ -10,9 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from detent.agents.coding import expectation, mutation, testimony
+from detent.agents.coding import changed_expectation, mutation, runner_report
 from detent.agents.coding.check import Ran
-from detent.agents.coding.court import Court, find_added_lines
+from detent.agents.coding.clean_checkout import Court, find_added_lines
 from detent.agents.coding.settings import CheckStep
 from detent.agents.coding.workspace import checkout, loose_object
 from detent.agents.coding.workspace.checkout import Blob
@@ -134,12 +134,16 @@ async def _turn_tests(
 ) -> tuple[set[str], dict[str, Blob]]:
     """Which of the tests expect something else in this turn, and the files in which they do."""
     turned, changed = set[str](), dict[str, Blob]()
-    for file in sorted({expectation.split_name(test)[0] for test in tests}):
+    for file in sorted({changed_expectation.split_name(test)[0] for test in tests}):
         if not file.endswith(".py") or file not in blobs or blobs[file][0] == LINK:
             continue
         mode, blob = blobs[file]
-        names = {test: expectation.split_name(test)[1] for test in tests if expectation.split_name(test)[0] == file}
-        text, functions = expectation.change_expectations(await court.read(blob), set(names.values()), turn)
+        names = {
+            test: changed_expectation.split_name(test)[1]
+            for test in tests
+            if changed_expectation.split_name(test)[0] == file
+        }
+        text, functions = changed_expectation.change_expectations(await court.read(blob), set(names.values()), turn)
         if functions:
             stored = loose_object.write_object(court.project, "blob", text.encode())
             changed[file] = (mode, stored)
@@ -169,4 +173,4 @@ def _notices(ran: Ran, empty: Collection[str]) -> bool:
 
 
 def _list_witnessed(steps: Sequence[CheckStep]) -> list[CheckStep]:
-    return [step for step in steps if testimony.attach(step.argv) is not None]
+    return [step for step in steps if runner_report.attach(step.argv) is not None]

@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from detent.agents.coding import active_context, delivery, prompt
 from detent.agents.coding import archive as archives
-from detent.agents.coding import delivery, projection, prompt
+from detent.agents.coding.effect_context import Stage, now, set_stage
 from detent.agents.coding.job import FINAL, Blocked, Job, add_note
-from detent.agents.coding.stage import Stage, now, set_stage
 from detent.agents.coding.workspace import GitFailed
 from detent.core.contract import Contract
 from detent.core.effect_type import Outcome, effect
@@ -35,7 +35,7 @@ async def report(contract: Contract) -> Outcome:
     async with set_stage(contract) as stage:
         job = replace(stage.job, asked=None)
         with contextlib.suppress(OSError, DetentError, GitFailed):
-            projection.write(stage.folder / REPORT, describe_end(job).encode())
+            active_context.write(stage.folder / REPORT, describe_end(job).encode())
         if job.blocked is not None:
             job = add_note(job, now(), f"blocked: {job.blocked.reason}: {job.blocked.detail}", job.blocked.task)
         return stage.outcome(job)
@@ -95,7 +95,7 @@ async def undo(contract: Contract) -> Outcome:
         back = known[0].id if known else done.undo.id
         job = add_note(job, now(), f"rolled back to {goal.id}; undo: {back}", task)
         job = replace(job, verdict="ROLLBACK", undo=back, last_checkpoint=goal.id)
-        projection.project(job, stage.run_id, "IDLE")
+        active_context.project(job, stage.run_id, "IDLE")
         await archives.write_ended(stage, job, "rolled_back", now())
         result = {
             "target": goal.id,
@@ -138,7 +138,7 @@ async def _undo_copy(stage: Stage, job: Job, target: str, data: dict[str, Any], 
         return stage.conclude(replace(job, verdict="ROLLBACK_FAILED", blocked=Blocked("rollback", str(error))))
     job = add_note(job, now(), f"rolled back; what there was is checkpoint {kept.id}")
     job = replace(job, verdict="ROLLBACK")
-    projection.project(job, stage.run_id, "IDLE")
+    active_context.project(job, stage.run_id, "IDLE")
     await archives.write_ended(stage, job, "rolled_back", now())
     return stage.conclude(job, result)
 
@@ -163,7 +163,7 @@ async def archive(contract: Contract) -> Outcome:
                 await stage.users.retain(spare={stage.run_id})
                 shown = str(Path(folder).relative_to(job.root))
                 job = add_note(replace(job, archive=shown, verdict="ARCHIVE_COMPLETE"), now(), f"archived in {shown}")
-                projection.project(job, stage.run_id, "IDLE")
+                active_context.project(job, stage.run_id, "IDLE")
                 return stage.conclude(job, {"folder": shown})
         except (DetentError, GitFailed, OSError) as error:
             problem = str(error)

@@ -11,23 +11,23 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import check, judgement, lifecycle, mending, plan, planning, projection, prompt
+from detent.agents.coding import active_context, check, known_failure, lifecycle, plan, planning, prompt, verification
 from detent.agents.coding import settings as configuration
 from detent.agents.coding import worker_process as leash
 from detent.agents.coding import worker_registry as crew
-from detent.agents.coding.court import list_outside
+from detent.agents.coding.clean_checkout import list_outside
 from detent.agents.coding.delivery import discard_copies
+from detent.agents.coding.effect_context import Stage, folder_of, now, open_copy, open_repository, set_stage
 from detent.agents.coding.evidence import Evidence
 from detent.agents.coding.git_backup import Guard, describe_games, read_steering
 from detent.agents.coding.job import FINAL, Job, add_note, job_of, update_task
+from detent.agents.coding.job_sandbox import arrange, find_shared, include
 from detent.agents.coding.knowledge import describe_knowledge
 from detent.agents.coding.lifecycle import TreeFindings
 from detent.agents.coding.planning import digest_of, write_plan
 from detent.agents.coding.port import Assignment, WorkerReport, limits_of, usage_of
 from detent.agents.coding.settings import CheckStep
-from detent.agents.coding.stage import Stage, folder_of, now, open_copy, open_repository, set_stage
-from detent.agents.coding.workplace import arrange, find_shared, include
-from detent.agents.coding.workspace import checkout, record
+from detent.agents.coding.workspace import checkout, checkpoint_record
 from detent.agents.coding.workspace.landing import MadeTree
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome, effect
@@ -44,7 +44,7 @@ async def baseline(contract: Contract) -> Outcome:
         job = lifecycle.attend(lifecycle.confirm_plan(before))
         if not job.first_checkpoint:
             job = await _begin_work(stage, job)
-        found = await judgement.measure(stage.renew(job), contract.key, job.base or job.first_tree)
+        found = await verification.measure(stage.renew(job), contract.key, job.base or job.first_tree)
         if found.environment:
             return stage.conclude(lifecycle.block(job, "environment", found.environment), since=before)
         wrong = sum(step.failed for step in found.steps)
@@ -68,7 +68,7 @@ async def _begin_work(stage: Stage, job: Job) -> Job:
     await asyncio.to_thread(discard_copies, job.root, stage.run_id)
     copy = open_copy(stage.users, stage.folder)
     site = arrange(job.root, copy.root, job.settings)
-    facts = await record.facts(stage.users.place, first)
+    facts = await checkpoint_record.facts(stage.users.place, first)
     await checkout.make_copy(stage.users.place, copy.place, facts, is_linked=site.is_mounted)
     await asyncio.to_thread(include, job.root, copy.root, job.settings.workspace.include)
     if site.why_open:
@@ -85,7 +85,7 @@ def _were_wrong(job: Job, found: Evidence) -> str:
     if not failing and all(step.is_green for step in found.steps):
         return "all green"
     tasks = job.plan.body.tasks if job.plan else ()
-    meant = [test for test in failing if any(mending.is_meant(test, task.mends) for task in tasks)]
+    meant = [test for test in failing if any(known_failure.is_meant(test, task.mends) for task in tasks)]
     other = [test for test in failing if test not in meant]
     parts = [f"to be mended: {_some(meant)}"] if meant else []
     parts += [f"failing already and not held against the job: {_some(other)}"] if other else []
@@ -107,9 +107,9 @@ async def choose(contract: Contract) -> Outcome:
         if asked is not None and asked.name == "HUMAN_INTERVENTION" and job.workspace:
             job = await _include_more(stage, job, asked.data, contract.key)
             job = await _take_in_edits(stage, job, contract.key)
-        hand = projection.project(stage.job, stage.run_id, stage.state)
+        hand = active_context.project(stage.job, stage.run_id, stage.state)
         job = replace(job, scratchpad=hand.scratchpad)
-        edits = projection.take_edits(stage.folder)
+        edits = active_context.take_edits(stage.folder)
         if edits and asked is not None and asked.name == "USER_CONFIRM":
             told = "edits of the task queue from before your Go are not part of the plan that you confirmed"
             job, edits = add_note(job, now(), told), ()
@@ -131,7 +131,7 @@ async def _read_settings_again(stage: Stage, job: Job, key: str) -> Job:
     job = add_note(replace(job, settings=found), now(), f"settings read again: {', '.join(names)}")
     if "verify" in names and job.baseline is not None:
         base = job.base or job.first_tree
-        job = replace(job, baseline=await judgement.measure(stage.renew(job), key, base))
+        job = replace(job, baseline=await verification.measure(stage.renew(job), key, base))
     return job
 
 
@@ -147,7 +147,7 @@ async def _include_more(stage: Stage, job: Job, said: dict[str, Any], key: str) 
     job = replace(job, settings=replace(job.settings, workspace=chosen))
     await asyncio.to_thread(include, job.root, stage.repository.root, chosen.include)
     job = add_note(job, now(), f"given to the checks as well: {_some([*more['include'], *more['services']])}")
-    return replace(job, baseline=await judgement.measure(stage.renew(job), key, job.base or job.first_tree))
+    return replace(job, baseline=await verification.measure(stage.renew(job), key, job.base or job.first_tree))
 
 
 async def _take_in_edits(stage: Stage, job: Job, key: str) -> Job:
@@ -162,7 +162,7 @@ async def _take_in_edits(stage: Stage, job: Job, key: str) -> Job:
     if done.conflicts:
         told += f"; yours instead of the worker's: {_some(list(done.conflicts))}"
     job = add_note(job, now(), told)
-    return replace(job, baseline=await judgement.measure(stage.renew(job), key, theirs.tree))
+    return replace(job, baseline=await verification.measure(stage.renew(job), key, theirs.tree))
 
 
 async def commit_verified(stage: Stage, job: Job) -> Job:
@@ -191,7 +191,7 @@ async def commit_verified(stage: Stage, job: Job) -> Job:
     return job
 
 
-def _apply_edits(stage: Stage, job: Job, edits: tuple[projection.TaskEdit, ...]) -> Job:
+def _apply_edits(stage: Stage, job: Job, edits: tuple[active_context.TaskEdit, ...]) -> Job:
     """Apply what people did to open tasks in the page; what cannot be is left, and said in the history."""
     if job.plan is None or not edits:
         return job
@@ -261,7 +261,7 @@ async def probe(contract: Contract) -> Outcome:
     await asyncio.to_thread(leash.sweep, folder, contract.key)
     if not leash.has_begun(folder):
         raise EffectFailed("the worker had not been started")
-    projection.put_back(job.root, str(contract.input.get("run", "")))
+    active_context.put_back(job.root, str(contract.input.get("run", "")))
     report = {"ended": "interrupted", "error": "it was interrupted"}
     after = update_task(job, job.step.task, attempts=job.step.attempt)
     names = ["step", "tasks"]
@@ -302,7 +302,7 @@ async def _run_worker(contract: Contract) -> Outcome:
         begun = now()
         report = await attempt(stage, _attempt_folder(contract, stage.job), contract.key)
         damage = await asyncio.to_thread(guard.repair)
-        projection.put_back(stage.job.root, stage.run_id)
+        active_context.put_back(stage.job.root, stage.run_id)
         job = add_report(stage.job, report, round(now() - begun, 3), damage)
         if damage:
             job = add_note(job, now(), job.step.report["summary"], job.step.task)
@@ -409,7 +409,7 @@ async def verify(contract: Contract) -> Outcome:
             return stage.conclude(lifecycle.block(job, *hopeless, step.task))
         found, after = await judge(stage, contract.key)
         if after.verdict in ("FIX_SUCCESS", "TASK_VERIFIED"):
-            projection.json_file(stage.folder / "evidence" / f"{step.task}.json", msgspec.to_builtins(found))
+            active_context.json_file(stage.folder / "evidence" / f"{step.task}.json", msgspec.to_builtins(found))
         return stage.conclude(after, {"verdict": after.verdict, "tree": found.tree, "tests": found.tests})
 
 
@@ -417,7 +417,7 @@ async def judge(stage: Stage, key: str) -> tuple[Evidence, Job]:
     """Check the tree of this stage as it is: the evidence, and what it means for the task under way."""
     job, step = stage.job, stage.job.step
     approved = tuple({name for progress in job.tasks.values() for name in progress.approved})
-    found = await judgement.verify(stage, list_checks(job), step.mode, key, approved)
+    found = await verification.verify(stage, list_checks(job), step.mode, key, approved)
     spent = replace(job.spent, seconds=round(job.spent.seconds + found.seconds, 3))
     since = job.progress(step.task).tree
     word, lines, changed, differing = await asyncio.gather(

@@ -9,7 +9,7 @@ import os
 import shutil
 from pathlib import Path
 
-from detent.agents.coding.workspace.place import Worktree
+from detent.agents.coding.workspace.work_tree import Worktree
 
 FOLDER = "guard"
 WATCHED = ("config", "config.worktree", "packed-refs", "hooks", "info", "refs", "logs/refs/stash")

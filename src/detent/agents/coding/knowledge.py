@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from detent.agents.coding import projection
+from detent.agents.coding import active_context
 from detent.agents.coding.job import FINAL, Job
 
 FILE = Path(".detent", "knowledge.md")
@@ -64,7 +64,7 @@ def learn(root: str | Path, lines: Iterable[str]) -> int:
             extra -= 1
             continue
         text.append(line)
-    projection.write(Path(root) / FILE, ("\n".join(text) + "\n").encode())
+    active_context.write(Path(root) / FILE, ("\n".join(text) + "\n").encode())
     return len(new)
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
-from detent.agents.coding import projection
-from detent.agents.coding.workspace.place import Worktree
+from detent.agents.coding import active_context
+from detent.agents.coding.workspace.work_tree import Worktree
 from detent.effects import process_census
 from detent.errors import Refused
 
@@ -65,7 +65,7 @@ def take(place: Worktree, run_id: str, home: Path, by: str, holds: Callable[[Lea
             process_census.identity(os.getpid()),
             socket.gethostname(),
         )
-        projection.write(place.home / FILE, msgspec.json.encode(mine))
+        active_context.write(place.home / FILE, msgspec.json.encode(mine))
         return known
     finally:
         os.close(fd)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.agents.coding import evidence as evidences
-from detent.agents.coding import mending, parallel
+from detent.agents.coding import known_failure, parallel
 from detent.agents.coding.evidence import Evidence, Fault
 from detent.agents.coding.job import FINAL, Blocked, Current, Job, LastWord, add_note, update_task
 from detent.agents.coding.plan import Task, order
@@ -46,7 +46,7 @@ def list_to_mend(job: Job, task: Task) -> tuple[str, ...]:
 
 def to_mend(job: Job, task: Task) -> tuple[Fault, ...]:
     """What a worker is shown as failing: what the last verification said, else what the task has to mend."""
-    return job.progress(task.id).faults or mending.to_mend(job.baseline, task.mends)
+    return job.progress(task.id).faults or known_failure.to_mend(job.baseline, task.mends)
 
 
 def block(job: Job, reason: str, detail: str, task: str = "") -> Job:
@@ -322,7 +322,9 @@ def _hopeless(job: Job, before: Sequence[tuple[str, str]], signed: tuple[str, st
 def _faults(job: Job, task: Task, found: Evidence, *, is_own: bool = False) -> tuple[Fault, ...]:
     """Every reason why the task is not done."""
     names = list_to_mend(job, task)
-    faults = list(evidences.faults(found, job.baseline, lambda test: mending.is_expected(job.baseline, test, names)))
+    faults = list(
+        evidences.faults(found, job.baseline, lambda test: known_failure.is_expected(job.baseline, test, names))
+    )
     if is_own:
         return tuple(faults)
     faults += _list_unmended(job, task, found)
@@ -344,7 +346,7 @@ def _list_unmended(job: Job, task: Task, found: Evidence) -> list[Fault]:
             continue
         for test in was.failing_ids:
             outcome = step.mended.get(test, "gone")
-            if mending.is_expected(baseline, test, names) and outcome not in ("passed", "failed"):
+            if known_failure.is_expected(baseline, test, names) and outcome not in ("passed", "failed"):
                 unmended.append(Fault(step.name, f"it is to be mended and was {outcome}", test))
     return unmended
 

@@ -9,7 +9,7 @@ import msgspec
 from detent.agents.coding import prompt
 from detent.agents.coding.plan import Task, TaskPlan, write_plan
 from detent.agents.coding.port import Assignment, Draft, Hear, PlanBrief, Worker, WorkerReport
-from detent.agents.coding.survey import survey_project
+from detent.agents.coding.repository_survey import survey_project
 from detent.errors import Refused
 
 FILE_MAX = 2 * 1024 * 1024

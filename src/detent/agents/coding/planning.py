@@ -8,18 +8,26 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import classification, mending, plan, projection, prompt, reading, survey
+from detent.agents.coding import (
+    active_context,
+    classification,
+    known_failure,
+    plan,
+    plan_parser,
+    prompt,
+    repository_survey,
+)
 from detent.agents.coding import settings as configuration
 from detent.agents.coding import worker_process as leash
 from detent.agents.coding import worker_registry as crew
-from detent.agents.coding.court import list_outside
+from detent.agents.coding.clean_checkout import list_outside
+from detent.agents.coding.effect_context import Stage, now, open_copy, set_stage
 from detent.agents.coding.job import Blocked, Job, Planned, add_note
+from detent.agents.coding.job_sandbox import arrange
 from detent.agents.coding.knowledge import describe_knowledge
 from detent.agents.coding.planner import FilePlanner, SinglePlanner, WorkerPlanner, parse_draft, refusal
 from detent.agents.coding.port import Draft, PlanBrief, TaskPlanner, limits_of, usage_of
-from detent.agents.coding.stage import Stage, now, open_copy, set_stage
-from detent.agents.coding.workplace import arrange
-from detent.agents.coding.workspace import checkout, record
+from detent.agents.coding.workspace import checkout, checkpoint_record
 from detent.core.contract import Contract
 from detent.core.effect_type import Outcome, effect
 from detent.core.question import Question
@@ -84,7 +92,7 @@ async def make_plan(contract: Contract) -> Outcome:
         job = replace(job, spent=spent)
         if draft.questions:
             # The contract forgets its question when it is answered, and the planner must hear it again.
-            projection.json_file(stage.folder / QUESTIONS, list(draft.questions))
+            active_context.json_file(stage.folder / QUESTIONS, list(draft.questions))
             return Outcome(question=_questions(draft.questions), usage=usage)
         if not draft.error:
             try:
@@ -142,7 +150,7 @@ async def _draft_by_worker(stage: Stage, contract: Contract) -> Draft:
     own = stage.folder / "planning"
     copy = open_copy(stage.users, own)
     site = arrange(job.root, copy.root, job.settings, list_outside(stage.users.place))
-    facts = await record.facts(stage.users.place, before)
+    facts = await checkpoint_record.facts(stage.users.place, before)
     await checkout.make_copy(stage.users.place, copy.place, facts, is_linked=site.is_mounted)
     asked = replace(asked, root=site.seen, tree=site.folder, project=job.root, sandbox=site.wish)
     try:
@@ -154,7 +162,7 @@ async def _draft_by_worker(stage: Stage, contract: Contract) -> Draft:
             names = ", ".join(changed[:5])
             stage.hear("plan", f"the planner changed {len(changed)} files of its copy, which are thrown away: {names}")
         await asyncio.to_thread(checkout.remove_tree, own)
-        projection.put_back(job.root, stage.run_id)
+        active_context.put_back(job.root, stage.run_id)
 
 
 def _questions(asked: tuple[str, ...]) -> Question:
@@ -183,7 +191,7 @@ def _clarify(stage: Stage, contract: Contract) -> Outcome:
 
 def _adopt_plan(stage: Stage, job: Job, text: str) -> Job:
     """The job with this plan, and the document in its canonical form."""
-    body = mending.find_mends(reading.read(text, title=job.requirement.partition("\n")[0][:200]))
+    body = known_failure.find_mends(plan_parser.read(text, title=job.requirement.partition("\n")[0][:200]))
     if all(task.is_done for task in body.tasks):
         raise Refused("every task of the plan is ticked off already")
     revision = (job.plan.revision if job.plan else 0) + 1
@@ -197,7 +205,7 @@ def _adopt_plan(stage: Stage, job: Job, text: str) -> Job:
 def find_judges(job: Job) -> tuple[str, ...]:
     """What judges the work, as the project is now."""
     root = Path(job.root)
-    return classification.list_judges(root, job.settings.verify, list(survey.list_files(root)))
+    return classification.list_judges(root, job.settings.verify, list(repository_survey.list_files(root)))
 
 
 def digest_of(job: Job, body: plan.TaskPlan) -> str:
@@ -221,8 +229,8 @@ def write_plan(job: Job, run_id: str) -> None:
     }
     path = plan_path(job.root)
     text = plan.write_plan(job.plan.body, front)
-    projection.write(path, text.encode())
-    projection.write(path.with_name(f".{path.name}"), text.encode())  # to see later what was edited
+    active_context.write(path, text.encode())
+    active_context.write(path.with_name(f".{path.name}"), text.encode())  # to see later what was edited
 
 
 @effect("code.present", kind="idempotent", timeout_s=120.0)
@@ -233,13 +241,13 @@ async def present(contract: Contract) -> Outcome:
         asked = job.asked
         job = replace(job, asked=None)
         if asked is not None and asked.name == "PLAN_EDITED" and job.plan is not None:
-            body = reading.read(str(asked.data.get("text") or ""), title=job.plan.body.title)
+            body = plan_parser.read(str(asked.data.get("text") or ""), title=job.plan.body.title)
             if body != job.plan.body:
                 facts = {"body": body, "digest": digest_of(job, body), "revision": job.plan.revision + 1}
                 planned = replace(job.plan, **facts)
                 job = add_note(replace(job, plan=planned), now(), f"plan edited by {asked.by or 'somebody'}")
             write_plan(job, stage.run_id)
-        hand = projection.project(job, stage.run_id, stage.state)
+        hand = active_context.project(job, stage.run_id, stage.state)
         return stage.outcome(replace(job, scratchpad=hand.scratchpad))
 
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
+from detent.agents.coding.job_sandbox import Workplace
 from detent.agents.coding.settings import Bounds, CheckStep
-from detent.agents.coding.workplace import Workplace
 from detent.effects.containment import Space
 from detent.effects.sandbox import SandboxWish
 

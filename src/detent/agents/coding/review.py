@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from detent.agents.coding import hunk as hunks
 from detent.agents.coding import lifecycle
 from detent.agents.coding.delivery import read_made
+from detent.agents.coding.effect_context import Stage, now, set_stage
 from detent.agents.coding.hunk import Hunk
 from detent.agents.coding.job import Blocked, Job, add_note
 from detent.agents.coding.prompt import cut
-from detent.agents.coding.stage import Stage, now, set_stage
 from detent.agents.coding.workspace import Repository
 from detent.core.contract import Contract
 from detent.core.effect_type import Outcome, effect

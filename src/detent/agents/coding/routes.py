@@ -6,9 +6,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from detent.agents.coding.effect_context import find_worked_on
 from detent.agents.coding.job import Job, job_of
 from detent.agents.coding.review import LandingReview, read_review
-from detent.agents.coding.stage import find_worked_on
 from detent.agents.coding.workspace import GitFailed, Repository
 from detent.errors import Refused, Unknown
 from detent.kit.agent import owner

@@ -10,9 +10,9 @@ from detent.errors import DefinitionError
 
 # "module:function" that makes a worker of its settings.
 WORKERS = {
-    "shell": "detent.agents.coding.command:hire",
-    "builtin": "detent.agents.coding.loop:hire",
-    **dict.fromkeys(("claude", "codex", "gemini", "opencode", "aider"), "detent.agents.coding.adapter:hire"),
+    "shell": "detent.agents.coding.command_worker:hire",
+    "builtin": "detent.agents.coding.model_worker:hire",
+    **dict.fromkeys(("claude", "codex", "gemini", "opencode", "aider"), "detent.agents.coding.external_agent:hire"),
 }
 
 

@@ -8,16 +8,16 @@ from typing import Any
 import click
 import msgspec
 
-from detent.agents.coding import detection, forge, lease, planning, projection, reading
+from detent.agents.coding import active_context, detection, github_api, lease, plan_parser, planning
 from detent.agents.coding import settings as configuration
 from detent.agents.coding import worker_registry as crew
-from detent.agents.coding.commands import look as codelook
-from detent.agents.coding.commands import move as codemove
-from detent.agents.coding.commands import reviewing as codereview
-from detent.agents.coding.commands.job import SOURCE, Desk, ask_person, is_interactive
+from detent.agents.coding.commands import control_commands as codemove
+from detent.agents.coding.commands import read_commands as codelook
+from detent.agents.coding.commands import review_commands as codereview
+from detent.agents.coding.commands.current_job import SOURCE, Desk, ask_person, is_interactive
 from detent.agents.coding.job import Published, job_of
+from detent.agents.coding.known_failure import NONE
 from detent.agents.coding.machine import CODING
-from detent.agents.coding.mending import NONE
 from detent.agents.coding.plan import order
 from detent.agents.coding.settings import PlannerSettings, Settings, WorkerSettings
 from detent.agents.coding.workspace import Repository
@@ -93,7 +93,7 @@ async def _begin(desk: Desk, run_id: str, given: dict[str, Any], requirement: st
 @by_option
 async def work_on_issue(caller: Caller, issue: str, worker: str, is_yes: bool, by: str) -> int:
     """From an issue to a pull request; pushing and opening are asked about."""
-    name = forge.parse_issue(issue)
+    name = github_api.parse_issue(issue)
     desk = await Desk.open(caller, by)
     if not desk.repository.has_git:
         raise Refused("an issue is worked on in a git repository that has a remote")
@@ -102,7 +102,7 @@ async def work_on_issue(caller: Caller, issue: str, worker: str, is_yes: bool, b
     remotes = (await desk.repository.place.plain("remote")).decode().split()
     if chosen.forge.remote not in remotes:
         raise Refused(f"this repository has no remote `{chosen.forge.remote}`; `forge.remote` names another")
-    found = await forge.Forge(chosen.forge).read_issue(name)
+    found = await github_api.Forge(chosen.forge).read_issue(name)
     # The change goes onto a branch of its own; the files here stay as they are.
     workspace = msgspec.structs.replace(chosen.workspace, land="branch")
     chosen = msgspec.structs.replace(chosen, workspace=workspace, commit="branch")
@@ -147,7 +147,7 @@ def _choose_settings(desk: Desk, plan_file: str, worker: str, planner: str | Non
     if found is None:
         found = _detect_settings(desk, worker)
         path = desk.root / configuration.FILE
-        projection.write(path, configuration.write_settings(found).encode())
+        active_context.write(path, configuration.write_settings(found).encode())
         names = ", ".join(step.name for step in found.verify) or _("none")
         desk.caller.note(_("wrote {file}; checks: {names}", file=configuration.FILE, names=names))
     found = configuration.add_local(desk.root, found)
@@ -157,7 +157,7 @@ def _choose_settings(desk: Desk, plan_file: str, worker: str, planner: str | Non
         path = Path(plan_file)
         if not path.is_file():
             raise Refused(f"there is no plan {plan_file}")
-        reading.read(path.read_text("utf-8", errors="replace"))  # refused now, not after a job has begun
+        plan_parser.read(path.read_text("utf-8", errors="replace"))  # refused now, not after a job has begun
         found = msgspec.structs.replace(found, planner=PlannerSettings("file", file=str(path.resolve())))
     elif planner:
         chosen: Any = planner
@@ -257,8 +257,8 @@ async def _take_in_edits(desk: Desk, standing: RunReport) -> RunReport:
     text, was = planning.read_edits(job)
     if not text or text == was:
         return standing
-    reading.read(text)  # a broken plan is refused before the job hears of it
-    desk.caller.note(projection.difference_of(was, text, planning.PLAN_FILE))
+    plan_parser.read(text)  # a broken plan is refused before the job hears of it
+    desk.caller.note(active_context.difference_of(was, text, planning.PLAN_FILE))
     return await desk.say("PLAN_EDITED", {"text": text})
 
 

@@ -5,10 +5,10 @@ is. Not put back, and said so where it matters: times, owners, extended attribut
 above the cap.
 """
 
-from detent.agents.coding.workspace.command import GitFailed
+from detent.agents.coding.workspace.checkpoint_record import Checkpoint
 from detent.agents.coding.workspace.commit import Committed
 from detent.agents.coding.workspace.difference import Change
-from detent.agents.coding.workspace.record import Checkpoint
+from detent.agents.coding.workspace.git_command import GitFailed
 from detent.agents.coding.workspace.repository import Repository
 from detent.agents.coding.workspace.rollback import Rollback, RollbackFailed
 from detent.agents.coding.workspace.snapshot import Uncaptured

@@ -15,8 +15,8 @@ import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from detent.agents.coding.workspace.command import join, split
-from detent.agents.coding.workspace.place import Worktree
+from detent.agents.coding.workspace.git_command import join, split
+from detent.agents.coding.workspace.work_tree import Worktree
 
 FILES_MIN = 1000
 FILE_BYTES_MAX = 16 * 1024 * 1024

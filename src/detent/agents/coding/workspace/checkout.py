@@ -14,9 +14,9 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from detent.agents.coding.workspace.command import ID_LENGTHS, GitFailed, join, remember
-from detent.agents.coding.workspace.place import Worktree
-from detent.agents.coding.workspace.record import CheckpointFacts
+from detent.agents.coding.workspace.checkpoint_record import CheckpointFacts
+from detent.agents.coding.workspace.git_command import ID_LENGTHS, GitFailed, join, remember
+from detent.agents.coding.workspace.work_tree import Worktree
 
 COPIED = ("packed-refs", "HEAD", "index", "shallow")
 LOOSE_MAX = 200_000

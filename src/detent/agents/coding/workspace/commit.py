@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from detent.agents.coding.workspace import difference, head, loose_object
-from detent.agents.coding.workspace.command import Git, GitFailed, environment, join
+from detent.agents.coding.workspace.checkpoint_record import CheckpointFacts
 from detent.agents.coding.workspace.difference import PathStep
-from detent.agents.coding.workspace.place import Worktree
-from detent.agents.coding.workspace.record import CheckpointFacts
+from detent.agents.coding.workspace.git_command import Git, GitFailed, environment, join
 from detent.agents.coding.workspace.ref import INDEX
 from detent.agents.coding.workspace.ref import write as write_ref
+from detent.agents.coding.workspace.work_tree import Worktree
 from detent.errors import Refused
 
 BRANCHES = "refs/heads/detent"

@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from detent.agents.coding.workspace.command import ID_LENGTHS, remember, split
-from detent.agents.coding.workspace.place import Worktree
+from detent.agents.coding.workspace.git_command import ID_LENGTHS, remember, split
+from detent.agents.coding.workspace.work_tree import Worktree
 
 WORDS = {"A": "added", "D": "deleted", "M": "modified", "T": "retyped"}
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from detent.agents.coding.workspace.command import GitFailed
-from detent.agents.coding.workspace.place import Worktree, text_of
+from detent.agents.coding.workspace.git_command import GitFailed
 from detent.agents.coding.workspace.ref import INDEX, LOCK_POLL_S, LOCK_WAIT_S, note
 from detent.agents.coding.workspace.ref import write as write_ref
+from detent.agents.coding.workspace.work_tree import Worktree, text_of
 from detent.errors import Refused
 
 OPERATIONS = (

@@ -9,10 +9,10 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
-from detent.agents.coding.workspace.command import Git, split
-from detent.agents.coding.workspace.listing import find_ignored, parents
-from detent.agents.coding.workspace.place import OWN_FOLDER, Worktree, make_git_dir
-from detent.agents.coding.workspace.record import CheckpointFacts
+from detent.agents.coding.workspace.checkpoint_record import CheckpointFacts
+from detent.agents.coding.workspace.file_listing import find_ignored, parents
+from detent.agents.coding.workspace.git_command import Git, split
+from detent.agents.coding.workspace.work_tree import OWN_FOLDER, Worktree, make_git_dir
 
 
 async def find_hidden(

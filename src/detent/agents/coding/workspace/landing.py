@@ -11,15 +11,15 @@ import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from detent.agents.coding.workspace import checkout, difference, head, loose_object, record, snapshot
-from detent.agents.coding.workspace.aside import unseen_in_the_way
-from detent.agents.coding.workspace.command import GitFailed
+from detent.agents.coding.workspace import checkout, checkpoint_record, difference, head, loose_object, snapshot
+from detent.agents.coding.workspace.checkpoint_record import Checkpoint
 from detent.agents.coding.workspace.difference import PathStep
-from detent.agents.coding.workspace.listing import Ground
-from detent.agents.coding.workspace.place import Worktree
-from detent.agents.coding.workspace.plan import is_on_disk
-from detent.agents.coding.workspace.record import Checkpoint
+from detent.agents.coding.workspace.file_listing import Ground
+from detent.agents.coding.workspace.git_command import GitFailed
+from detent.agents.coding.workspace.moved_aside import unseen_in_the_way
+from detent.agents.coding.workspace.rollback_plan import is_on_disk
 from detent.agents.coding.workspace.snapshot import Snapshot
+from detent.agents.coding.workspace.work_tree import Worktree
 from detent.errors import Refused
 
 CONFLICTS_MAX = 50
@@ -69,7 +69,7 @@ async def land(
     if blocked:
         conflicts = blocked
         return Landing(found.tree, found.tree, theirs=theirs, conflicts=conflicts)
-    safe = await record.write(place, run, label, found)
+    safe = await checkpoint_record.write(place, run, label, found)
     opened = {path: mode for path, mode in made.permissions.items() if mode & 0o600 == 0o600}  # no file is locked away
     await _switch(place, found, goal, steps, {**found.permissions, **opened}, cap_bytes)
     return Landing(found.tree, goal, safe, tuple(sorted(steps)), theirs, conflicts)
@@ -99,7 +99,7 @@ async def take_back(
     if set(left) & set(steps):
         goal = await checkout.adjust(place, found.tree, {p: b for p, b in changes.items() if p not in left})
         steps = await difference.steps(place, found.tree, goal)
-    safe = await record.write(place, run, "before the landing was taken back", found)
+    safe = await checkpoint_record.write(place, run, "before the landing was taken back", found)
     await _switch(place, found, goal, steps, was.permissions, cap_bytes)
     return Landing(found.tree, goal, safe, tuple(sorted(steps)), left=tuple(sorted(left)))
 

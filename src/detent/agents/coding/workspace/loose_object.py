@@ -13,8 +13,8 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from detent.agents.coding.workspace.command import IDENTITY
-from detent.agents.coding.workspace.place import Worktree
+from detent.agents.coding.workspace.git_command import IDENTITY
+from detent.agents.coding.workspace.work_tree import Worktree
 
 TreeEntry = tuple[str, str, str]  # mode, object, name
 FOLDER = "40000"

@@ -10,8 +10,8 @@ import re
 import time
 from pathlib import Path
 
-from detent.agents.coding.workspace.command import GitFailed
-from detent.agents.coding.workspace.place import Worktree
+from detent.agents.coding.workspace.git_command import GitFailed
+from detent.agents.coding.workspace.work_tree import Worktree
 
 OWN = "refs/detent/"
 INDEX = "index"  # written by git with a lock, too

@@ -6,15 +6,24 @@ import time
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from detent.agents.coding.workspace import commit, difference, landing, lock, place, record, rollback, snapshot
+from detent.agents.coding.workspace import (
+    checkpoint_lock,
+    checkpoint_record,
+    commit,
+    difference,
+    landing,
+    rollback,
+    snapshot,
+    work_tree,
+)
+from detent.agents.coding.workspace.checkpoint_record import HEADS, PINS, RESCUES, Checkpoint
 from detent.agents.coding.workspace.commit import Committed
 from detent.agents.coding.workspace.difference import Change
 from detent.agents.coding.workspace.landing import Landing, MadeTree
-from detent.agents.coding.workspace.place import Worktree
-from detent.agents.coding.workspace.record import HEADS, PINS, RESCUES, Checkpoint
 from detent.agents.coding.workspace.ref import write as write_ref
 from detent.agents.coding.workspace.rollback import Rollback
 from detent.agents.coding.workspace.snapshot import CAP_BYTES, Snapshot
+from detent.agents.coding.workspace.work_tree import Worktree
 
 KEEP_RUNS = 3
 KEEP_DAYS = 14.0
@@ -31,7 +40,7 @@ class Repository:
     @classmethod
     async def open(cls, path: str | os.PathLike[str], *, cap_bytes: int = CAP_BYTES) -> "Repository":
         """The work tree around a folder. An untracked file larger than the cap is left out of checkpoints."""
-        return cls(await place.find(path), cap_bytes)
+        return cls(await work_tree.find(path), cap_bytes)
 
     @property
     def root(self) -> str:
@@ -45,17 +54,19 @@ class Repository:
 
     async def checkpoint(self, run: str, label: str = "") -> Checkpoint:
         """Keep the work tree as it is now, under a private ref; HEAD, branch, index and stash are not touched."""
-        record.check_run(run)
+        checkpoint_record.check_run(run)
         with self._hold(f"checkpoint for {run}"):
-            return await record.write(self.place, run, label, await snapshot.take(self.place, self.cap_bytes))
+            return await checkpoint_record.write(
+                self.place, run, label, await snapshot.take(self.place, self.cap_bytes)
+            )
 
     async def checkpoints(self, run: str | None = None) -> list[Checkpoint]:
         """The checkpoints of a run, or of all runs, the oldest first."""
-        return await record.every(self.place, run)
+        return await checkpoint_record.every(self.place, run)
 
     async def resolve(self, name: str, run: str | None = None) -> Checkpoint:
         """The checkpoint of this id, or the only one whose id begins so."""
-        return await record.resolve(self.place, name, run)
+        return await checkpoint_record.resolve(self.place, name, run)
 
     async def tree_id(self) -> str:
         """The tree that a checkpoint of this moment would hold: what evidence is bound to."""
@@ -77,18 +88,18 @@ class Repository:
         """Put the work tree, HEAD, branch and index back; what was there before is a checkpoint of its own."""
         goal = await self._checkpoint(target)
         with self._hold(f"rollback to {goal.id}"):
-            return await rollback.roll_back(self.place, await record.facts(self.place, goal), self.cap_bytes)
+            return await rollback.roll_back(self.place, await checkpoint_record.facts(self.place, goal), self.cap_bytes)
 
     async def land(self, run: str, base: str, made: MadeTree, *, wins: bool = False) -> Landing:
         """Bring what a job made of the tree `base` into this work tree, as one change or not at all."""
-        record.check_run(run)
+        checkpoint_record.check_run(run)
         label = landing.MERGE if self.place.own else landing.LABEL
         with self._hold(f"landing of {run}"):
             return await landing.land(self.place, run, base, made, self.cap_bytes, wins=wins, label=label)
 
     async def take_back(self, run: str, trees: tuple[str, str], paths: Collection[str], undo: str = "") -> Landing:
         """Undo a landing, file by file, where the file still is what it wrote; `undo` is the checkpoint before it."""
-        known = await record.facts(self.place, await self.resolve(undo)) if undo else None
+        known = await checkpoint_record.facts(self.place, await self.resolve(undo)) if undo else None
         was = MadeTree(trees[0], known.permissions if known else {})
         with self._hold(f"taking back the landing of {run}"):
             return await landing.take_back(self.place, run, was, trees[1], paths, self.cap_bytes)
@@ -114,7 +125,7 @@ class Repository:
         self, run: str, before: str, after: str, message: str, paths: Collection[str] | None = None
     ) -> Committed:
         """Commit the difference of two trees, of these paths or of all, onto the branch `detent/RUN`."""
-        record.check_run(run)
+        checkpoint_record.check_run(run)
         with self._hold(f"a commit for {run}"):
             return await commit.on_branch(self.place, run, (before, after), message, paths)
 
@@ -122,7 +133,7 @@ class Repository:
         self, before: Checkpoint | str, after: str, message: str, paths: Collection[str] | None = None
     ) -> Committed:
         """Commit on the current branch what changed from a checkpoint to a tree, as far as it was clean then."""
-        facts = await record.facts(self.place, await self._checkpoint(before))
+        facts = await checkpoint_record.facts(self.place, await self._checkpoint(before))
         with self._hold(f"a commit for {facts.checkpoint.run}"):
             return await commit.in_place(self.place, facts, after, message, paths)
 
@@ -131,7 +142,7 @@ class Repository:
     ) -> Committed:
         """Commit on the current branch, of what has landed, the difference of two trees, where nothing else differs."""
         safe = await self.checkpoint(run, "before a commit")
-        facts = await record.facts(self.place, safe)
+        facts = await checkpoint_record.facts(self.place, safe)
         before = replace(facts, checkpoint=replace(safe, tree=trees[0]))
         with self._hold(f"a commit for {run}"):
             return await commit.in_place(self.place, before, trees[1], message, paths)
@@ -145,7 +156,9 @@ class Repository:
         since = (time.time() if now is None else now) - days * DAY_S
         gone: list[str] = []
         for item in order[runs:]:
-            is_ours = (await record.facts(self.place, item)).home == self.place.name  # not another work tree's
+            is_ours = (
+                await checkpoint_record.facts(self.place, item)
+            ).home == self.place.name  # not another work tree's
             if is_ours and item.at < since and item.run not in spare:
                 gone += await self.prune(item.run)
         return gone
@@ -160,9 +173,9 @@ class Repository:
             dropped = found[: max(0, len(found) - keep)]
             for item in dropped:
                 refs = [item.ref, f"{HEADS}/{run}/{item.seq}", f"{HEADS}/{run}/{item.seq}-branch"]
-                inner = (await record.facts(self.place, item)).nested
+                inner = (await checkpoint_record.facts(self.place, item)).nested
                 for path in inner:
-                    repository = await place.find_nested(self.place, os.path.join(self.root, path))
+                    repository = await work_tree.find_nested(self.place, os.path.join(self.root, path))
                     if repository is not None:
                         await _drop(repository, [f"{PINS}/{run}/{item.seq}", *refs[1:]])
                 await _drop(self.place, refs)
@@ -174,8 +187,8 @@ class Repository:
     @contextlib.contextmanager
     def _hold(self, doing: str) -> Iterator[None]:
         if not self.place.has_git:
-            place.make_store(self.place)
-        with lock.hold(self.place.home / "lock", doing):
+            work_tree.make_store(self.place)
+        with checkpoint_lock.hold(self.place.home / "lock", doing):
             yield
 
     async def _checkpoint(self, named: Checkpoint | str) -> Checkpoint:

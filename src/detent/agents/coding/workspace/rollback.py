@@ -9,15 +9,15 @@ import contextlib
 import os
 from dataclasses import dataclass, field
 
-from detent.agents.coding.workspace import difference, head, plan, record, snapshot
-from detent.agents.coding.workspace.aside import Aside, bring_back, pin, rescue, unseen_in_the_way
-from detent.agents.coding.workspace.command import GitFailed
+from detent.agents.coding.workspace import checkpoint_record, difference, head, rollback_plan, snapshot
+from detent.agents.coding.workspace.checkpoint_record import HEADS, Checkpoint, CheckpointFacts
 from detent.agents.coding.workspace.difference import Change
-from detent.agents.coding.workspace.listing import Ground, parents
-from detent.agents.coding.workspace.place import Worktree, find_nested, git_dir_of
-from detent.agents.coding.workspace.plan import RollbackPlan
-from detent.agents.coding.workspace.record import HEADS, Checkpoint, CheckpointFacts
+from detent.agents.coding.workspace.file_listing import Ground, parents
+from detent.agents.coding.workspace.git_command import GitFailed
+from detent.agents.coding.workspace.moved_aside import Aside, bring_back, pin, rescue, unseen_in_the_way
+from detent.agents.coding.workspace.rollback_plan import RollbackPlan
 from detent.agents.coding.workspace.snapshot import Snapshot
+from detent.agents.coding.workspace.work_tree import Worktree, find_nested, git_dir_of
 from detent.errors import DetentError, Refused
 
 ROUNDS_MAX = 12
@@ -61,11 +61,13 @@ async def roll_back(place: Worktree, target: CheckpointFacts, cap_bytes: int) ->
     found = await snapshot.take(place, cap_bytes)
     for inner in found.nested.values():
         head.check_index_lock(inner)
-    undo = await record.write(place, target.checkpoint.run, f"before the rollback to {target.checkpoint.id}", found)
+    undo = await checkpoint_record.write(
+        place, target.checkpoint.run, f"before the rollback to {target.checkpoint.id}", found
+    )
     way = _Way(place, target, undo, Aside(place, undo))
     before = found
     for number in range(ROUNDS_MAX):
-        todo = await plan.make(place, found, target)
+        todo = await rollback_plan.make(place, found, target)
         if number and any(step.status in "MT" for step in todo.steps.values()):
             raise RollbackFailed(f"files changed during the rollback: {_some(todo.needed)}", undo)
         has_moved = await _apply(way, found, todo, number)
@@ -161,7 +163,7 @@ async def _restore_heads(way: _Way) -> None:
         if found is None:
             way.notes.append(f"`{path}` was a repository and its git dir is gone: only files were put back")
             continue
-        if inner.is_pinned and not await head.commit_of(found, record.pin_of(target.checkpoint)):
+        if inner.is_pinned and not await head.commit_of(found, checkpoint_record.pin_of(target.checkpoint)):
             way.notes.append(f"`{path}` is another repository now: only files were put back")
             continue
         await _restore_one(way, found, inner.head, inner.raw_index, f"`{path}`")
@@ -202,7 +204,7 @@ def _make_folders(way: _Way, todo: RollbackPlan) -> bool:
 
 async def _set_permissions(way: _Way, found: Snapshot, todo: RollbackPlan) -> bool:
     touched = {path for path, step in todo.steps.items() if step.status != "D"} | todo.settled
-    wanted = await plan.permissions(way.place, found, way.target, touched)
+    wanted = await rollback_plan.permissions(way.place, found, way.target, touched)
     has_moved = False
     for path in sorted(wanted, reverse=True):
         try:

@@ -10,11 +10,11 @@ import stat
 import time
 from dataclasses import dataclass, field
 
-from detent.agents.coding.workspace import bulk_index, cache, head, listing, loose_object
-from detent.agents.coding.workspace.cache import LastView
-from detent.agents.coding.workspace.command import GitFailed, first_of, join
-from detent.agents.coding.workspace.listing import FileListing, Ground, IndexEntry, is_below, is_own
-from detent.agents.coding.workspace.place import Worktree
+from detent.agents.coding.workspace import bulk_index, file_listing, head, loose_object, scan_cache
+from detent.agents.coding.workspace.file_listing import FileListing, Ground, IndexEntry, is_below, is_own
+from detent.agents.coding.workspace.git_command import GitFailed, first_of, join
+from detent.agents.coding.workspace.scan_cache import LastView
+from detent.agents.coding.workspace.work_tree import Worktree
 
 CAP_BYTES = 50 * 1024 * 1024
 RECENT_S = 2
@@ -100,14 +100,14 @@ async def take(place: Worktree, cap_bytes: int = CAP_BYTES) -> Snapshot:
 
 
 async def _take(place: Worktree, cap_bytes: int) -> Snapshot:
-    seen = cache.load(place.view_dir / "seen.json")
+    seen = scan_cache.load(place.view_dir / "seen.json")
     umask = umask_of()
-    signature = cache.signature(place.view_dir / "index")
+    signature = scan_cache.signature(place.view_dir / "index")
     is_warm = bool(signature) and seen.signature == signature and seen.umask == umask
     look = _Look(place, seen, cap_bytes, Ground(place.root), time.time(), umask, is_warm)
     if not is_warm:
         paths = await place.view.names("ls-files", "-z")
-        look.seen.folders, look.seen.ignores = sorted(listing.folders_of(paths)), _ignores(paths)
+        look.seen.folders, look.seen.ignores = sorted(file_listing.folders_of(paths)), _ignores(paths)
         look.seen.permissions, look.seen.recent, look.seen.absent = {}, [], []
         look.is_reshaped = True
     entries = await _read_users_index(look)
@@ -151,14 +151,14 @@ async def _compare(look: _Look) -> None:
     place, view = look.place, look.place.view
     async with asyncio.TaskGroup() as tasks:
         changed = tasks.create_task(view.names("diff-files", "-z", "--name-only", "--no-renames"))
-        new = tasks.create_task(listing.list_untracked(view, place.root))
+        new = tasks.create_task(file_listing.list_untracked(view, place.root))
         hidden = tasks.create_task(view.names("ls-files", "-z", "-i", "-c", "--exclude-standard"))
     replaced = [path for path in changed.result() if look.ground.is_folder(path)]
-    found = await listing.list_untracked_in(view, place.root, replaced, new.result())
-    repositories = found.repositories | listing.repositories_among(
+    found = await file_listing.list_untracked_in(view, place.root, replaced, new.result())
+    repositories = found.repositories | file_listing.repositories_among(
         place.root, {*look.seen.folders, *look.seen.users.gitlinks, *found.bare, *look.seen.nested, *replaced}
     )
-    ignored = await listing.find_ignored(view, sorted(repositories))
+    ignored = await file_listing.find_ignored(view, sorted(repositories))
     inner = await _inside(look, repositories - (ignored - set(look.seen.users.gitlinks)))
     nested = set(look.nested)
     look.fresh |= {*changed.result(), *look.seen.users.outside, *look.seen.recent}
@@ -188,7 +188,7 @@ async def _inside(look: _Look, repositories: set[str]) -> list[FileListing]:
         repositories.discard(path)
         if is_own(path):
             continue
-        area = await listing.inside(look.place, path)
+        area = await file_listing.inside(look.place, path)
         if area is None:
             look.uncaptured[path] = Uncaptured(path, "a repository that git cannot read")
             continue
@@ -201,10 +201,10 @@ async def _inside(look: _Look, repositories: set[str]) -> list[FileListing]:
 async def _read_users_index(look: _Look) -> list[IndexEntry] | None:
     """The entries of the user's index; nothing if its file is the one we know."""
     place, users = look.place, look.seen.users
-    if not place.has_git or (look.is_warm and cache.signature(place.git_dir / "index") == users.signature):
+    if not place.has_git or (look.is_warm and scan_cache.signature(place.git_dir / "index") == users.signature):
         return None
-    users.signature = cache.signature(place.git_dir / "index")
-    entries, held = await asyncio.gather(listing.index_entries(place), place.view.names("ls-files", "-z"))
+    users.signature = scan_cache.signature(place.git_dir / "index")
+    entries, held = await asyncio.gather(file_listing.index_entries(place), place.view.names("ls-files", "-z"))
     look.users_paths = {path for mode, _, _, path in entries if mode != "160000" and not is_own(path)}
     look.users_blobs = {path: name for mode, name, stage, path in entries if mode[0] == "1" and stage == "0"}
     users.gitlinks = sorted({path for mode, _, _, path in entries if mode == "160000"})
@@ -294,7 +294,7 @@ async def _remember(look: _Look, tree: str) -> None:
     known = {*seen.folders}
     if look.gone or look.is_reshaped:
         paths = await place.view.names("ls-files", "-z")
-        folders = listing.folders_of(paths)
+        folders = file_listing.folders_of(paths)
         seen.folders = sorted(folders)
         look.bare = (look.bare | await _find_emptied(look, known - folders)) - folders
         seen.ignores = _ignores(paths)
@@ -309,8 +309,8 @@ async def _remember(look: _Look, tree: str) -> None:
     since = look.begun - CLOCK_LAG_S
     if (place.view_dir / "index").exists():
         os.utime(place.view_dir / "index", (since, since))
-    seen.signature = cache.signature(place.view_dir / "index")
-    cache.save(place.view_dir / "seen.json", seen)
+    seen.signature = scan_cache.signature(place.view_dir / "index")
+    scan_cache.save(place.view_dir / "seen.json", seen)
 
 
 async def _find_emptied(look: _Look, folders: set[str]) -> set[str]:
@@ -320,13 +320,13 @@ async def _find_emptied(look: _Look, folders: set[str]) -> set[str]:
     for owner, git in (("", look.place.view), *((path, inner.users) for path, inner in look.nested.items())):
         start = len(owner) + 1 if owner else 0
         mine = {path for path in there if _owner(path, look.nested) == owner}
-        hidden = await listing.find_ignored(git, [path[start:] for path in sorted(mine)])
+        hidden = await file_listing.find_ignored(git, [path[start:] for path in sorted(mine)])
         found |= mine - {f"{owner}/{path}" if owner else path for path in hidden}
     return found - set(look.nested)
 
 
 def _owner(path: str, nested: dict[str, Worktree]) -> str:
-    return next((parent for parent in listing.parents(path) if parent in nested), "")
+    return next((parent for parent in file_listing.parents(path) if parent in nested), "")
 
 
 def _scan_permissions(look: _Look, paths: list[str]) -> None:

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from detent.agents.coding.workspace.command import Git, environment
+from detent.agents.coding.workspace.git_command import Git, environment
 from detent.errors import Refused
 
 OWN_FOLDER = ".detent"

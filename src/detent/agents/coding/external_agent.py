@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from detent.agents.coding import stream
+from detent.agents.coding import agent_output
 from detent.agents.coding import worker_process as leash
 from detent.agents.coding.port import Assignment, Hear, Word, WorkerReport
 from detent.agents.coding.settings import WORKER_LITTER, WorkerSettings
@@ -55,7 +55,7 @@ class AgentKind(msgspec.Struct, frozen=True):
     program: str
     install: str  # where it comes from, for people
     call: Call  # its arguments
-    reader: stream.Reader
+    reader: agent_output.Reader
     options: tuple[str, ...] = ("args",)
     has_stdin: bool = True  # the prompt is on its standard input
     env: tuple[tuple[str, str], ...] = ()  # what it finds besides, unless the user says otherwise
@@ -118,16 +118,16 @@ def _aider(assignment: Assignment, settings: WorkerSettings) -> list[str]:
 
 AGENTS = {
     "claude": AgentKind(
-        "claude", "npm: @anthropic-ai/claude-code", _claude, stream.claude, options=("args", "tools", "schema")
+        "claude", "npm: @anthropic-ai/claude-code", _claude, agent_output.claude, options=("args", "tools", "schema")
     ),
     "codex": AgentKind(
-        "codex", "npm: @openai/codex", _codex, stream.codex, options=("args", "schema"), has_sandbox=True
+        "codex", "npm: @openai/codex", _codex, agent_output.codex, options=("args", "schema"), has_sandbox=True
     ),
     "gemini": AgentKind(
-        "gemini", "npm: @google/gemini-cli", _gemini, stream.gemini, env=(("GEMINI_CLI_TRUST_WORKSPACE", "true"),)
+        "gemini", "npm: @google/gemini-cli", _gemini, agent_output.gemini, env=(("GEMINI_CLI_TRUST_WORKSPACE", "true"),)
     ),  # without a terminal it cannot ask whether it may work here, and ends at once
-    "opencode": AgentKind("opencode", "npm: opencode-ai", _opencode, stream.opencode),
-    "aider": AgentKind("aider", "PyPI: aider-chat", _aider, stream.aider, has_stdin=False),
+    "opencode": AgentKind("opencode", "npm: opencode-ai", _opencode, agent_output.opencode),
+    "aider": AgentKind("aider", "PyPI: aider-chat", _aider, agent_output.aider, has_stdin=False),
 }
 EXITS = {
     ("gemini", 41): "it is not signed in: set GEMINI_API_KEY, or start `gemini` once and choose how",
@@ -201,7 +201,7 @@ class AgentWorker:
         )
         return leash.result_of(assignment.folder, self._read_stream(assignment, report, listener.said))
 
-    def _read_stream(self, assignment: Assignment, report: WorkerReport, said: stream.Said) -> WorkerReport:
+    def _read_stream(self, assignment: Assignment, report: WorkerReport, said: agent_output.Said) -> WorkerReport:
         """The report with what the agent's own stream says; that a stream is without errors is no success."""
         status: Word = "unknown"
         if report.ended == "exited" and said.data.get("status") in ("done", "question", "blocked"):
@@ -226,9 +226,9 @@ class AgentWorker:
 class _Listener:
     """Lines of output on their way to the reader and, in the words of people, to whoever looks on."""
 
-    def __init__(self, reader: stream.Reader, hear: Hear) -> None:
+    def __init__(self, reader: agent_output.Reader, hear: Hear) -> None:
         self._reader, self._hear = reader, hear
-        self.said = stream.Said()
+        self.said = agent_output.Said()
 
     def hear(self, name: str, line: str) -> None:
         """One line."""

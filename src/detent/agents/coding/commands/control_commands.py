@@ -2,8 +2,8 @@
 
 import click
 
-from detent.agents.coding.commands.job import Desk
-from detent.agents.coding.commands.look import show_patch
+from detent.agents.coding.commands.current_job import Desk
+from detent.agents.coding.commands.read_commands import show_patch
 from detent.agents.coding.job import Job, Landed, job_of
 from detent.agents.coding.machine import ADDED, CARRIED, CONCLUDED, SEED
 from detent.agents.coding.workspace import Rollback

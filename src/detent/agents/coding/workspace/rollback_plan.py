@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from detent.agents.coding.workspace import difference
-from detent.agents.coding.workspace.command import join
+from detent.agents.coding.workspace.checkpoint_record import CheckpointFacts
 from detent.agents.coding.workspace.difference import PathStep
+from detent.agents.coding.workspace.file_listing import Ground, folders_of, is_below, parents
+from detent.agents.coding.workspace.git_command import join
 from detent.agents.coding.workspace.ignore import find_hidden
-from detent.agents.coding.workspace.listing import Ground, folders_of, is_below, parents
-from detent.agents.coding.workspace.place import Worktree
-from detent.agents.coding.workspace.record import CheckpointFacts
 from detent.agents.coding.workspace.snapshot import Snapshot, usual
+from detent.agents.coding.workspace.work_tree import Worktree
 
 
 @dataclass

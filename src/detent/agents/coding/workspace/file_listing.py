@@ -11,8 +11,8 @@ import stat
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from detent.agents.coding.workspace.command import Git, GitFailed, join, split
-from detent.agents.coding.workspace.place import OWN_FOLDER, Worktree, find_nested, git_dir_of
+from detent.agents.coding.workspace.git_command import Git, GitFailed, join, split
+from detent.agents.coding.workspace.work_tree import OWN_FOLDER, Worktree, find_nested, git_dir_of
 
 PATHSPECS_MAX = 200
 

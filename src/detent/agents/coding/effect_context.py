@@ -14,10 +14,10 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from detent.agents.coding import projection
+from detent.agents.coding import active_context
 from detent.agents.coding.evidence import without
 from detent.agents.coding.job import Job, job_of, patch
-from detent.agents.coding.workspace import Checkpoint, Repository, checkout, difference, record
+from detent.agents.coding.workspace import Checkpoint, Repository, checkout, checkpoint_record, difference
 from detent.core.contract import Contract
 from detent.core.effect_type import Outcome
 from detent.core.progress import say
@@ -45,7 +45,10 @@ class Stage:
         if job.workspace and job.last_checkpoint and not Path(self.repository.root).is_dir():
             known = await self.users.resolve(job.last_checkpoint, self.run_id)
             await checkout.make_copy(
-                self.users.place, self.repository.place, await record.facts(self.users.place, known), is_linked=False
+                self.users.place,
+                self.repository.place,
+                await checkpoint_record.facts(self.users.place, known),
+                is_linked=False,
             )
 
     def hear(self, stream: str, line: str) -> None:
@@ -138,8 +141,8 @@ async def set_stage(contract: Contract, *, is_projected: bool = True) -> AsyncIt
         stage.folder.mkdir(parents=True, exist_ok=True)
         ignore = own / ".gitignore"
         if not ignore.exists():
-            projection.write(ignore, b"*\n")  # neither `git status` nor a worker's `git add` sees our folder
+            active_context.write(ignore, b"*\n")  # neither `git status` nor a worker's `git add` sees our folder
         if is_projected:
-            projection.project(job, stage.run_id, stage.state)
+            active_context.project(job, stage.run_id, stage.state)
         await stage.prepare()
         yield stage

@@ -11,9 +11,9 @@ from typing import Any
 import click
 import msgspec
 
+from detent.agents.coding import active_context, delivery, lease, planning
 from detent.agents.coding import archive as archives
-from detent.agents.coding import delivery, lease, planning, projection
-from detent.agents.coding.commands.story import CodeNarrator
+from detent.agents.coding.commands.job_story import CodeNarrator
 from detent.agents.coding.job import FINAL, Job, job_of
 from detent.agents.coding.machine import CODING, OPERATIONS
 from detent.agents.coding.workspace import Repository
@@ -136,7 +136,7 @@ class Desk:
         """Bring the page up to date with where the run came to rest; give the lease back when it has ended."""
         try:
             job = job_of(run.context)
-            projection.project(job, run.id, run.state, is_paused=run.is_held)
+            active_context.project(job, run.id, run.state, is_paused=run.is_held)
             if run.ended is not None:
                 if job.outcome != "archived":  # whose plan was cancelled had nothing to undo, so no effect kept it
                     archives.record_ended(run.id, job, job.outcome or str(run.ended), run.at)
@@ -206,11 +206,11 @@ def tell(caller: Caller, job: Job, run: Run) -> None:
     caller.say(f"{run.id}  {run.state}{paused}  {visible(job.requirement.partition(chr(10))[0][:100])}")
     for task in job.plan.body.tasks if job.plan else ():
         progress = job.progress(task.id)
-        marks = projection.MARKS[progress.status]
+        marks = active_context.MARKS[progress.status]
         count = _(" ({count} attempts)", count=progress.attempts) if progress.attempts > 1 else ""
         caller.say(f"  [{marks}] {task.id} {visible(task.title)}{count}", COLOURS.get(progress.status, ""))
     if FINAL in job.tasks:
-        caller.say(f"  [{projection.MARKS[job.tasks[FINAL].status]}] " + _("final verification"))
+        caller.say(f"  [{active_context.MARKS[job.tasks[FINAL].status]}] " + _("final verification"))
     if run.state == "BLOCKED" and job.blocked is not None:
         caller.say(f"  {job.blocked.reason}: {visible(job.blocked.detail)}", "red")
         folder = Path(job.root) / ".detent" / "code" / run.id / "blocked.md"

@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from detent.agents.coding.job import FINAL, Job, TaskStatus
-from detent.agents.coding.reading import front_matter, parse_list
+from detent.agents.coding.plan_parser import front_matter, parse_list
 from detent.core.value import digest
 from detent.whole_file import FOR_ALL, write_whole
 

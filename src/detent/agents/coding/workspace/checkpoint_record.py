@@ -14,11 +14,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from detent.agents.coding.workspace import head, listing, loose_object
+from detent.agents.coding.workspace import file_listing, head, loose_object
 from detent.agents.coding.workspace.head import Head
-from detent.agents.coding.workspace.place import Worktree
 from detent.agents.coding.workspace.ref import write as write_ref
 from detent.agents.coding.workspace.snapshot import Snapshot, Uncaptured
+from detent.agents.coding.workspace.work_tree import Worktree
 from detent.errors import Refused, Unknown
 
 CHECKPOINTS = "refs/detent/ck"
@@ -142,7 +142,7 @@ async def _inner(outer: Worktree, nested: Worktree, run: str, seq: int) -> Inner
     present = await head.read_head(nested)
     raw = await head.raw_index(nested)
     blob = "" if raw is None else loose_object.write_object(outer, "blob", raw)
-    entries = await listing.index_entries(nested) if raw is not None else []
+    entries = await file_listing.index_entries(nested) if raw is not None else []
     ref = f"{PINS}/{run}/{seq}"
     if entries:
         tree = await head.index_tree(nested, entries)

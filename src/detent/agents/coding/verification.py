@@ -16,16 +16,16 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import classification, differential, expectation, locality, suspicion
+from detent.agents.coding import changed_expectation, classification, differential, local_only_test, suspect_change
 from detent.agents.coding.check import Ran
 from detent.agents.coding.classification import JudgingPaths, Kind
-from detent.agents.coding.court import NAMES, TEXT_MAX, Court, find_added_lines
+from detent.agents.coding.clean_checkout import NAMES, TEXT_MAX, Court, find_added_lines
 from detent.agents.coding.differential import TestDoubts, before
+from detent.agents.coding.effect_context import Stage, now
 from detent.agents.coding.evidence import Checked, Evidence, Failing, ReviewItem, Word, faults, without
 from detent.agents.coding.job import Job
+from detent.agents.coding.job_sandbox import find_shared, list_installations
 from detent.agents.coding.settings import CheckStep
-from detent.agents.coding.stage import Stage, now
-from detent.agents.coding.workplace import find_shared, list_installations
 from detent.agents.coding.workspace import checkout, difference
 from detent.agents.coding.workspace.difference import PathStep
 from detent.agents.coding.workspace.snapshot import Snapshot
@@ -56,7 +56,7 @@ async def measure(stage: Stage, key: str, tree: str) -> Evidence:
     path = stage.folder / NAMES
     await asyncio.to_thread(path.write_text, json.dumps(body), "utf-8")
     around = await asyncio.to_thread(classification.read_around, Path(stage.job.root))
-    only_here = tuple(await locality.find_only_here(court, tree, ran, checks))
+    only_here = tuple(await local_only_test.find_only_here(court, tree, ran, checks))
     seconds = round(now() - begun, 3)
     return Evidence(
         tree, "baseline", steps, tuple(moved[:MOVED_MAX]), now(), seconds, around=around, only_here=only_here
@@ -236,7 +236,7 @@ async def _list_changes(court: Court, judging: Mapping[str, PathStep], kinds: Ma
             about = "a test" if kind == "test" else "what decides how the checks run"
             if kind == "test" and path.endswith(".py") and LINK not in (step.old_mode, step.new_mode):
                 was, now = [await court.read(blob) if blob.strip("0") else "" for blob in (step.old, step.new)]
-                claims = expectation.describe_claims(was, now)
+                claims = changed_expectation.describe_claims(was, now)
                 about += f" ({claims})" if claims else ""
             found.append(ReviewItem(path, GONE if step.status == "D" else step.new, f"{word}: {about}", kind))
     return found
@@ -298,10 +298,10 @@ async def _list_suspects(
     after = {path: await court.read(changed[path].new) for path in python}
     before = {path: await court.read(changed[path].old) for path in python if changed[path].status != "A"}
     added = {path: find_added_lines(before.get(path, ""), text) for path, text in after.items()}
-    suspects = await asyncio.to_thread(suspicion.find_suspects, after, before, added, tests)
+    suspects = await asyncio.to_thread(suspect_change.find_suspects, after, before, added, tests)
     by_file: dict[str, list[str]] = {}
     for path in court.tested.intersection(before):
-        lost = expectation.find_lost_examples(before[path], after[path])
+        lost = changed_expectation.find_lost_examples(before[path], after[path])
         by_file |= {path: [lost]} if lost else {}
     for suspect in suspects:
         by_file.setdefault(suspect.file, []).append(f"line {suspect.line}: {suspect.why}")

@@ -14,10 +14,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from detent.agents.coding.check import Ran
-from detent.agents.coding.court import Court, list_outside
+from detent.agents.coding.clean_checkout import Court, list_outside
 from detent.agents.coding.evidence import Checked, OnlyHere, matching, without
+from detent.agents.coding.job_sandbox import arrange
 from detent.agents.coding.settings import CheckStep
-from detent.agents.coding.workplace import arrange
 
 FILES_MAX, BYTES_MAX = 2000, 256 * 1024 * 1024
 SECONDS_MAX = 120.0  # a step that takes longer is not run again for this

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
-from detent.agents.coding.concealment import Disguises, list_texts
-from detent.agents.coding.expectation import list_lost_claims
+from detent.agents.coding.changed_expectation import list_lost_claims
+from detent.agents.coding.obfuscation import Disguises, list_texts
 
 NAMES = {
     "pytest", "_pytest", "pluggy", "unittest", "doctest", "sitecustomize", "PYTEST_CURRENT_TEST", "PYTEST_VERSION",

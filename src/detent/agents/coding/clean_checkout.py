@@ -11,13 +11,13 @@ import msgspec
 
 from detent.agents.coding import check
 from detent.agents.coding.check import Ran
+from detent.agents.coding.effect_context import Stage
 from detent.agents.coding.evidence import without
+from detent.agents.coding.job_sandbox import Workplace, arrange, include
 from detent.agents.coding.port import limits_of
 from detent.agents.coding.settings import CheckStep
-from detent.agents.coding.stage import Stage
-from detent.agents.coding.workplace import Workplace, arrange, include
 from detent.agents.coding.workspace import checkout
-from detent.agents.coding.workspace.place import Worktree
+from detent.agents.coding.workspace.work_tree import Worktree
 
 FOLDER, WATCH = "checkout", "checkout.view"
 NAMES = "passed.json"

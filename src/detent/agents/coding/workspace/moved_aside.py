@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from detent.agents.coding.workspace import loose_object
-from detent.agents.coding.workspace.command import join
-from detent.agents.coding.workspace.listing import parents
-from detent.agents.coding.workspace.place import Worktree
-from detent.agents.coding.workspace.record import RESCUES, Checkpoint, wrap
+from detent.agents.coding.workspace.checkpoint_record import RESCUES, Checkpoint, wrap
+from detent.agents.coding.workspace.file_listing import parents
+from detent.agents.coding.workspace.git_command import join
 from detent.agents.coding.workspace.ref import write as write_ref
+from detent.agents.coding.workspace.work_tree import Worktree
 
 
 @dataclass

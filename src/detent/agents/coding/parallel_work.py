@@ -13,16 +13,16 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import execution, lifecycle, parallel, projection
+from detent.agents.coding import active_context, execution, lifecycle, parallel
 from detent.agents.coding import worker_process as leash
-from detent.agents.coding.court import NAMES
+from detent.agents.coding.clean_checkout import NAMES
+from detent.agents.coding.effect_context import Stage, folder_of, now, open_copy, set_stage
 from detent.agents.coding.evidence import Evidence
 from detent.agents.coding.git_backup import Guard
 from detent.agents.coding.job import Current, Job, add_note, job_of, update_task
+from detent.agents.coding.job_sandbox import arrange, include
 from detent.agents.coding.port import WorkerReport, usage_of
-from detent.agents.coding.stage import Stage, folder_of, now, open_copy, set_stage
-from detent.agents.coding.workplace import arrange, include
-from detent.agents.coding.workspace import GitFailed, checkout, record
+from detent.agents.coding.workspace import GitFailed, checkout, checkpoint_record
 from detent.agents.coding.workspace.landing import MadeTree
 from detent.agents.coding.workspace.snapshot import Snapshot
 from detent.core.contract import Contract
@@ -76,13 +76,13 @@ async def work_beside(contract: Contract) -> Outcome:
         guard = Guard(stage.users.place)
         await asyncio.to_thread(guard.keep)
         start = await stage.users.resolve(job.step.checkpoint, stage.run_id)
-        facts = await record.facts(stage.users.place, start)
+        facts = await checkpoint_record.facts(stage.users.place, start)
         stages = [await _lay_out(stage, task, facts) for task in job.step.beside]
         async with asyncio.TaskGroup() as group:
             working = [group.create_task(_make(one, _key(contract, one.job.step.task))) for one in stages]
         made = [one.result() for one in working]
         await asyncio.to_thread(guard.repair)
-        projection.put_back(job.root, stage.run_id)
+        active_context.put_back(job.root, stage.run_id)
         after, usage = job, dict[str, float]()
         for one in made:
             after = _add_costs(after, one)
@@ -96,7 +96,7 @@ async def work_beside(contract: Contract) -> Outcome:
         return stage.conclude(after, {"merged": merged}, usage)
 
 
-async def _lay_out(stage: Stage, task: str, facts: record.CheckpointFacts) -> Stage:
+async def _lay_out(stage: Stage, task: str, facts: checkpoint_record.CheckpointFacts) -> Stage:
     """A copy of its own for a task, and a place of its own to be judged in."""
     job = replace(stage.job, step=Current(go="work", task=task, attempt=1, key=stage.job.step.key))
     own = stage.renew(job)

@@ -11,9 +11,9 @@ from detent.agents.coding import archive as archives
 from detent.agents.coding import detection, lease
 from detent.agents.coding import settings as configuration
 from detent.agents.coding import worker_registry as crew
-from detent.agents.coding.commands.job import Desk
+from detent.agents.coding.commands.current_job import Desk
+from detent.agents.coding.effect_context import find_worked_on
 from detent.agents.coding.job import job_of
-from detent.agents.coding.stage import find_worked_on
 from detent.agents.coding.workspace import Repository
 from detent.core.run import Run
 from detent.core.status import Status

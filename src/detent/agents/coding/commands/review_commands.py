@@ -5,10 +5,10 @@ from typing import Any
 
 import click
 
-from detent.agents.coding import projection
+from detent.agents.coding import active_context
 from detent.agents.coding import settings as configuration
-from detent.agents.coding.commands.job import Desk, ask_person, is_interactive
-from detent.agents.coding.commands.look import show_patch
+from detent.agents.coding.commands.current_job import Desk, ask_person, is_interactive
+from detent.agents.coding.commands.read_commands import show_patch
 from detent.agents.coding.hunk import Hunk
 from detent.agents.coding.job import job_of
 from detent.agents.coding.review import LandingReview, RejectedHunk, read_review, write_comments
@@ -192,7 +192,7 @@ async def _include(desk: Desk, things: Sequence[str], services: Sequence[str]) -
         raise Refused(f"there is no `{missing[0]}` in {desk.root}")
     known = configuration.read_local(desk.root) or configuration.LocalAnswers()
     said = {"include": sorted({*known.include, *files}), "services": sorted({*known.services, *outside})}
-    projection.json_file(desk.root / configuration.LOCAL, said)
+    active_context.json_file(desk.root / configuration.LOCAL, said)
     if files or outside:
         wanted = ", ".join(f"{name}: [{', '.join(found)}]" for name, found in said.items() if found)
         told = _("remembered here; for everybody, in {file}: {line}", file=configuration.FILE, line=_line(wanted))
