@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from detent.agents.assistant.store import Store
+from detent.agents.assistant.memory_store import Store
 from tests.effects.llm.scripted import Script, Server, calling, said, serving
 from tests.surfaces.command import Detent, Done, run_command
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from detent.agents.assistant.compaction import measure, split_history
-from detent.agents.assistant.store import Store
+from detent.agents.assistant.memory_store import Store
 from detent.core import Status
 from tests.agents.assistant.stage import Stage, speaking
 from tests.effects.llm.scripted import refusing

@@ -10,8 +10,8 @@ import pytest
 from detent.agents.assistant import old_key
 from detent.agents.assistant.emotion import context, detect_emotion, emotions, trust_emotion
 from detent.agents.assistant.intent import by_model, by_rules
+from detent.agents.assistant.memory_store import CANDIDATES, WORKING_MAX, Memory, Store
 from detent.agents.assistant.recall import LIMIT, choose_memories, score
-from detent.agents.assistant.store import CANDIDATES, WORKING_MAX, Memory, Store
 from detent.agents.assistant.view import graph_state
 from detent.core import Contract, Outcome, Status
 from tests.agents.assistant.stage import Post, speaking, stage

@@ -8,9 +8,9 @@ from typing import Any
 
 from detent.agents.assistant import ASSISTANT, turn_input
 from detent.agents.assistant.conversation import history
-from detent.agents.assistant.fact import WARNING
 from detent.agents.assistant.machine import CALLS_MAX
 from detent.agents.assistant.reasoning import decide
+from detent.agents.assistant.result_fact import WARNING
 from detent.core import Contract, Effect, Outcome, Run, Status, effect
 from detent.testing import Story, World, crash_anywhere
 from tests.agents.assistant.stage import Post, asking, asking_all, speaking

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from detent.agents.assistant.fact import WARNING, line
-from detent.agents.assistant.store import Store
+from detent.agents.assistant.memory_store import Store
+from detent.agents.assistant.result_fact import WARNING, line
 from detent.agents.assistant.view import consequence, snapshot, timeline, topology, view_for
 from detent.core import Contract, Declared, Effect, Outcome, Run, Status, effect
 from detent.errors import NotWaiting, Refused

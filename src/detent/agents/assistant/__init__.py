@@ -1,9 +1,9 @@
 """The assistant: a conversation with tools whose deeds are contracts."""
 
-from detent.agents.assistant.execution import Execution, Ledger, trace
-from detent.agents.assistant.key import old_key
+from detent.agents.assistant.execution_ledger import Execution, Ledger, trace
+from detent.agents.assistant.legacy_idempotency_key import old_key
 from detent.agents.assistant.machine import ASSISTANT
-from detent.agents.assistant.node import effects
+from detent.agents.assistant.node_effects import effects
 from detent.agents.assistant.turn import (
     check_session,
     find_cancelled_calls,

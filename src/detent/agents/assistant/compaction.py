@@ -7,7 +7,7 @@ passages that were put aside and told again.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from detent.agents.assistant import fact
+from detent.agents.assistant import result_fact
 
 KEPT_SHARE = 0.4  # of the room for history stays word for word
 SUMMARY_MAX = 8000
@@ -54,4 +54,4 @@ def render_summary(text: str, count: int) -> dict[str, str]:
 
 def render_passages(passages: Sequence[Mapping[str, Any]]) -> list[str]:
     """Passages as the model is told of them."""
-    return [f"- ({one['role']}) {fact.one_line(str(one['content'])[:PASSAGE_MAX])}" for one in passages]
+    return [f"- ({one['role']}) {result_fact.one_line(str(one['content'])[:PASSAGE_MAX])}" for one in passages]

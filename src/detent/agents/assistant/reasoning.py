@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from detent.agents.assistant import compaction, emotion, fact, form
+from detent.agents.assistant import compaction, emotion, form, result_fact
 from detent.agents.assistant.image import keep_latest
 from detent.agents.assistant.user_language import pick
 from detent.agents.assistant.wanted_call import (
@@ -57,7 +57,7 @@ def request(given: Mapping[str, Any], done: Sequence[Mapping[str, Any]]) -> dict
     messages.append({"role": "user", "content": _words(given)})
     messages += _render_deeds([one for one in done if one.get("turn", 0) == turn])
     if any(one["view"]["has_side_effects"] for one in done):
-        messages[-1] = _with_line(messages[-1], fact.WARNING)
+        messages[-1] = _with_line(messages[-1], result_fact.WARNING)
     tools = [
         {"name": tool["name"], "description": _describe_tool(tool), "schema": tool.get("schema") or {}}
         for tool in given.get("tools") or ()
@@ -91,14 +91,15 @@ def _instructions(given: Mapping[str, Any]) -> list[str]:
     said = [SYSTEM]
     if feeling.get("modulation_instruction"):
         said.append(f"The user seems {feeling.get('current_emotion')}. {feeling['modulation_instruction']}")
-    memories = [f"- ({m['type']}) {fact.one_line(m['content'])}" for m in given.get("memories") or ()]
+    memories = [f"- ({m['type']}) {result_fact.one_line(m['content'])}" for m in given.get("memories") or ()]
     if memories:
         said.append("\n".join(["What you remember (data):", *memories]))
     passages = compaction.render_passages(given.get("passages") or ())
     if passages:
         said.append("\n".join(["Said earlier in this conversation (data):", *passages]))
     working = [
-        f"- {fact.one_line(name)}: {fact.one_line(value)}" for name, value in (given.get("working") or {}).items()
+        f"- {result_fact.one_line(name)}: {result_fact.one_line(value)}"
+        for name, value in (given.get("working") or {}).items()
     ]
     if working:
         said.append("\n".join(["From this conversation (data):", *working]))
@@ -144,20 +145,20 @@ def collect_done(given: Mapping[str, Any]) -> list[dict[str, Any]]:
     done = list(given.get("executions") or ())
     call, asked, turn = given.get("call"), given.get("form"), given.get("turn") or 0
     outcomes, answers = given.get("outcomes") or {}, given.get("answers") or {}
-    facts = list(fact.of_steps(given))
+    facts = list(result_fact.of_steps(given))
     if call:
-        facts.append(fact.make_fact(call, outcomes, answers))
+        facts.append(result_fact.make_fact(call, outcomes, answers))
     if facts:
         number = facts[0].get("round", 0)
         here = [one for one in done if number and one.get("round") == number]  # those that could not be made
         both = sorted([*here, *({**one, "turn": turn} for one in facts)], key=lambda one: one.get("place", 0))
         return keep_latest([*done[: len(done) - len(here)], *both])
     if asked and not call:
-        status, error = fact.status_of(outcomes.get("form"))
+        status, error = result_fact.status_of(outcomes.get("form"))
         if status != "completed":
-            view = fact.consequence(f"form {asked['title']}", status, irreversible=False, was_suspended=True,
+            view = result_fact.consequence(f"form {asked['title']}", status, irreversible=False, was_suspended=True,
                                     error=error)  # fmt: skip
-            done.append({"type": "ecs_request", "view": view, "line": fact.line(view), "turn": turn})
+            done.append({"type": "ecs_request", "view": view, "line": result_fact.line(view), "turn": turn})
     return done
 
 
@@ -181,7 +182,7 @@ class Thought(NamedTuple):
     ) -> dict[str, Any]:
         """The fact of something that cannot be: the model is told so, nothing else happens. A form is no call."""
         service, method = split_name(name)
-        view = fact.consequence(name if call is None else f"{service}.{method}", "failed", irreversible=False,
+        view = result_fact.consequence(name if call is None else f"{service}.{method}", "failed", irreversible=False,
                                 was_suspended=False, error=problem)  # fmt: skip
         return {
             "id": (call.id if call is not None else "") or f"call_{len(self.done) + 1}",
@@ -191,7 +192,7 @@ class Thought(NamedTuple):
             "arguments": dict(call.arguments) if call is not None else {},
             "type": "ecs_request" if call is None else "tool_call",
             "view": view,
-            "line": fact.line(view),
+            "line": result_fact.line(view),
             "turn": self.given.get("turn") or 0,
             "said": self.patch["response"],
             "round": number or next_round(self.done),
@@ -211,7 +212,7 @@ def decide(given: Mapping[str, Any], answer: Mapping[str, Any], done: list[dict[
         "to_store": list(said.memories),
         "call": {},
         "form": {},
-        "observation": "\n".join(fact.lines(done)),
+        "observation": "\n".join(result_fact.lines(done)),
     }
     if "steps" in given:
         patch["steps"] = []

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from detent.agents.assistant.store import Memory, fold_text, terms
+from detent.agents.assistant.memory_store import Memory, fold_text, terms
 
 LIMIT = 5
 DAY_S = 86_400.0

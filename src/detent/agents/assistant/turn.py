@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from detent.agents.assistant import fact
+from detent.agents.assistant import result_fact
 from detent.agents.assistant.compaction import measure
-from detent.agents.assistant.execution import Ledger
+from detent.agents.assistant.execution_ledger import Ledger
 from detent.agents.assistant.view import consequence, dialogue
 from detent.core.effect_type import Effect
 from detent.core.run import Run
@@ -115,7 +115,7 @@ def find_cancelled_calls(run: Run, ledger: Ledger) -> list[dict[str, Any]]:
         return []
     calls = [one for one in ledger.executions.values() if one.type == "tool_call" and one.created_at >= run.entered_at]
     views = [(one, consequence(one, ledger)) for one in calls]
-    return [{"category": "execution", "key": view["action_summary"], "value": fact.line(view), "source": one.id}
+    return [{"category": "execution", "key": view["action_summary"], "value": result_fact.line(view), "source": one.id}
             for one, view in views]  # fmt: skip
 
 

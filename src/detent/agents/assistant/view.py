@@ -7,8 +7,8 @@ Three levels of what is kept, and who may see each: the *result* (everybody), th
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from detent.agents.assistant import chinese_view, fact
-from detent.agents.assistant.execution import CATEGORIES, MOVES_KEPT, Execution, Ledger, Move, trace
+from detent.agents.assistant import chinese_view, result_fact
+from detent.agents.assistant.execution_ledger import CATEGORIES, MOVES_KEPT, Execution, Ledger, Move, trace
 from detent.core.contract import CONTRACT
 from detent.core.run import Run
 from detent.core.status import Status
@@ -78,7 +78,7 @@ def total_duration_ms(execution: Execution) -> int | None:
 
 def consequence(execution: Execution, ledger: Ledger, *, human: bool = False) -> dict[str, Any]:
     """What reasoning is told of an execution."""
-    view = fact.consequence(
+    view = result_fact.consequence(
         execution.summary,
         execution.status.value,
         irreversible=execution.irreversible,
@@ -99,9 +99,9 @@ def consequence_lines(ledger: Ledger) -> list[str]:
     for execution in ledger.executions.values():
         if execution.type == "tool_call":
             view = consequence(execution, ledger)
-            came_by = fact.how(execution.allowed_by, is_doubtful=execution.doubt)
-            found.append({"view": view, "line": fact.line(view, came_by, is_already=execution.already_done)})
-    return fact.lines(found)
+            came_by = result_fact.how(execution.allowed_by, is_doubtful=execution.doubt)
+            found.append({"view": view, "line": result_fact.line(view, came_by, is_already=execution.already_done)})
+    return result_fact.lines(found)
 
 
 def transition(execution: Execution, number: int) -> dict[str, Any]:

@@ -7,8 +7,8 @@ the model with the reason, so that none is dropped in silence.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from detent.agents.assistant import fact
-from detent.agents.assistant.key import STYLE, old_hash
+from detent.agents.assistant import result_fact
+from detent.agents.assistant.legacy_idempotency_key import STYLE, old_hash
 from detent.agents.assistant.machine import CALLS_MAX
 from detent.agents.assistant.user_language import pick
 from detent.core.effect_type import Declared
@@ -132,7 +132,7 @@ def _kind(tool: Mapping[str, Any], arguments: Mapping[str, Any]) -> str:
 
 
 def _question(call: Mapping[str, Any], message: str) -> str:
-    name, reason = f"{call['service']}.{call['method']}", fact.one_line(call["repeat"])
+    name, reason = f"{call['service']}.{call['method']}", result_fact.one_line(call["repeat"])
     asked = pick(message, f"May {name} do this? It cannot be undone.", f"可以执行 {name} 吗？此操作不可撤销。")
     if not call["repeat"]:
         return asked
@@ -144,5 +144,5 @@ def _key(tool: Mapping[str, Any], arguments: dict[str, Any]) -> str:
     """A tool's own idea of what makes two calls the same; empty: all of its arguments."""
     if tool.get("key"):
         value = compile_template(str(tool["key"]))({"args": arguments})
-        return value if isinstance(value, str) else fact.one_line(value)
+        return value if isinstance(value, str) else result_fact.one_line(value)
     return old_hash(arguments) if tool.get("key_style") == STYLE else ""

@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from detent.agents.assistant.commands.screen import Screen
-from detent.agents.assistant.execution import Execution, Ledger, Move
+from detent.agents.assistant.execution_ledger import Execution, Ledger, Move
 from detent.core.status import Status
 from detent.kit.language import _
 from detent.kit.safe_text import brief, duration, status_word, visible

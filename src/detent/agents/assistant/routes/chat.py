@@ -24,7 +24,7 @@ from detent.agents.assistant.conversation import (
 )
 from detent.agents.assistant.form import DISPLAY
 from detent.agents.assistant.image import IMAGE_MAX, read_image
-from detent.agents.assistant.request import answer_of, form_of, problems
+from detent.agents.assistant.question_form import answer_of, form_of, problems
 from detent.agents.assistant.routes.legacy_chat_stream import stream_turn
 from detent.agents.assistant.view import snapshot, timeline, topology
 from detent.core.contract import Contract

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from detent.agents.assistant import concern
+from detent.agents.assistant import cognitive_object
 from detent.agents.assistant.conversation import ledger_of
+from detent.agents.assistant.memory_store import Store
 from detent.agents.assistant.routes.memory import ask_store
-from detent.agents.assistant.store import Store
 from detent.core.identity import identity_of
 from detent.errors import Unknown
 from detent.host.port import Reader
@@ -31,7 +31,7 @@ class Concern(msgspec.Struct, frozen=True):
     semantic_type: str
     domain_tag: str
     intent_category: str
-    status: concern.State
+    status: cognitive_object.State
     transitions: list[dict[str, Any]]
     linked_execution_ids: list[str]
     linked_memory_ids: list[int]
@@ -52,7 +52,7 @@ class Concerns(msgspec.Struct, frozen=True):
 class ConcernQuery(Asked, frozen=True):
     """Which conversations; `active=true` leaves out those that were put away."""
 
-    status: concern.State | None = None
+    status: cognitive_object.State | None = None
     active: bool = False
     limit: Count = 50
 
@@ -111,7 +111,7 @@ async def concerns(room: ServerContext, call: HttpCall) -> Concerns:
             sessions.setdefault(turn.session or turn.run_id, []).append(turn)
         found: list[Concern] = []
         for session, turns in sessions.items():
-            history = concern.ConcernHistory(turns, kept.moves.get(session, ()))
+            history = cognitive_object.ConcernHistory(turns, kept.moves.get(session, ()))
             is_wanted = query.status in (None, history.state) and not (query.active and history.state == "archived")
             if is_wanted and len(found) < query.limit:
                 found.append(_concern(reader, session, turns, history, kept))
@@ -131,7 +131,7 @@ def _turns(reader: Reader) -> list[Summary]:
 
 
 def _concern(
-    reader: Reader, session: str, turns: list[Summary], history: concern.ConcernHistory, kept: _Kept
+    reader: Reader, session: str, turns: list[Summary], history: cognitive_object.ConcernHistory, kept: _Kept
 ) -> Concern:
     context = reader.standing(turns[-1].run_id).run.context
     message = str(context.get("message") or "")
@@ -157,14 +157,14 @@ def _concern(
     )
 
 
-async def _read_one(room: ServerContext, session: str) -> tuple[Concern, concern.ConcernHistory]:
+async def _read_one(room: ServerContext, session: str) -> tuple[Concern, cognitive_object.ConcernHistory]:
     kept = await ask_store(room, _Kept)
 
-    def read(reader: Reader) -> tuple[Concern, concern.ConcernHistory]:
+    def read(reader: Reader) -> tuple[Concern, cognitive_object.ConcernHistory]:
         turns = list(reader.session(session, TURNS_MAX))
         if not turns:
             raise Unknown(f"there is no session `{session[:80]}`")
-        history = concern.ConcernHistory(turns, kept.moves.get(session, ()))
+        history = cognitive_object.ConcernHistory(turns, kept.moves.get(session, ()))
         return _concern(reader, session, turns, history, kept), history
 
     return await room.ask(read, room.reader)
@@ -195,7 +195,7 @@ async def _move(room: ServerContext, call: HttpCall, trigger: str, reason: str) 
 
 async def states(_room: ServerContext, _call: HttpCall) -> dict[str, Any]:
     """The law of cognitive objects."""
-    return concern.topology()
+    return cognitive_object.topology()
 
 
 async def passages(room: ServerContext, call: HttpCall) -> Passages:

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from detent.agents.assistant import Execution, Ledger
-from detent.agents.assistant.execution import Created, Move
+from detent.agents.assistant.execution_ledger import Created, Move
 from detent.agents.assistant.form import DISPLAY
-from detent.agents.assistant.request import form_of, is_asked
+from detent.agents.assistant.question_form import form_of, is_asked
 from detent.agents.assistant.view import state_change
 from detent.core.events import ContractMoved
 from detent.core.history import Entry

@@ -11,8 +11,8 @@ from msgspec import Meta
 
 from detent.agents.assistant import recall, setting
 from detent.agents.assistant.conversation import check_model
-from detent.agents.assistant.node import MEMORY_FILE
-from detent.agents.assistant.store import Memory, Store
+from detent.agents.assistant.memory_store import Memory, Store
+from detent.agents.assistant.node_effects import MEMORY_FILE
 from detent.effects.llm import choose_model
 from detent.errors import Unknown
 from detent.kit.http.context import ServerContext

@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from detent.agents.assistant import compaction, emotion, fact, form, intent, reasoning, recall
-from detent.agents.assistant.store import Memory, Passage, Store
+from detent.agents.assistant import compaction, emotion, form, intent, reasoning, recall, result_fact
+from detent.agents.assistant.memory_store import Memory, Passage, Store
 from detent.agents.assistant.turn import COMPACT_AT
 from detent.core.contract import Contract
 from detent.core.effect_type import Declared, Effect, EffectFailed, Outcome, Perform
@@ -169,9 +169,9 @@ def _store(store: Store) -> Perform:
 
 
 def _keep_calls(store: Store, given: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
-    call, facts = given.get("call"), list(fact.of_steps(given))
+    call, facts = given.get("call"), list(result_fact.of_steps(given))
     if call:
-        facts.append(fact.make_fact(call, given.get("outcomes") or {}, given.get("answers") or {}))
+        facts.append(result_fact.make_fact(call, given.get("outcomes") or {}, given.get("answers") or {}))
     entries = [{"category": "execution", "key": told["view"]["action_summary"], "value": told["line"],
                 "source": source if call else f"{source}#{number}"} for number, told in enumerate(facts)]  # fmt: skip
     return store.keep(entries, str(given.get("session") or ""))
@@ -190,7 +190,7 @@ def _keep_form(store: Store, given: Mapping[str, Any], _source: str) -> list[dic
         return []
     category = str(context.get("memory_category") or lasting)
     labels = {field["name"]: field["label"] for field in asked.get("fields", ())}
-    return store.keep([{"category": category, "key": labels.get(name, name), "value": fact.one_line(value)}
+    return store.keep([{"category": category, "key": labels.get(name, name), "value": result_fact.one_line(value)}
                        for name, value in data.items()], session)  # fmt: skip
 
 

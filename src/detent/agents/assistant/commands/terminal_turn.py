@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from detent.agents.assistant.commands.deed_line import DeedLines
 from detent.agents.assistant.commands.file_change import render_change
-from detent.agents.assistant.commands.keys import Keyboard, PlainKeyboard
+from detent.agents.assistant.commands.line_editor import Keyboard, PlainKeyboard
 from detent.agents.assistant.commands.screen import REDRAW_S, Screen
-from detent.agents.assistant.request import fields_of, unfold
+from detent.agents.assistant.question_form import fields_of, unfold
 from detent.core.run import Run
 from detent.errors import Refused
 from detent.kit.language import _

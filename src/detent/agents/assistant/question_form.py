@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from detent.agents.assistant.chinese_view import word_action
-from detent.agents.assistant.execution import Execution
+from detent.agents.assistant.execution_ledger import Execution
 from detent.agents.assistant.form import DEFAULT_ACTIONS, FIELDS_MAX, misfits
 from detent.core.contract import ASKED
 from detent.core.status import Status

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from detent.agents.assistant.fact import ALREADY, UNKNOWN
+from detent.agents.assistant.result_fact import ALREADY, UNKNOWN
 from detent.agents.assistant.user_language import is_chinese
 from detent.agents.assistant.wanted_call import split_name
 from detent.core.contract import MOVES, Contract, Failure

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from detent.agents.assistant import check_session
 from detent.agents.assistant.commands.conversation_text import list_sessions, render_transcript
 from detent.agents.assistant.conversation import check_model
-from detent.agents.assistant.node import MEMORY_FILE
-from detent.agents.assistant.store import Store
+from detent.agents.assistant.memory_store import Store
+from detent.agents.assistant.node_effects import MEMORY_FILE
 from detent.errors import DetentError, Refused
 from detent.kit.language import _
 from detent.kit.safe_text import brief, columns, visible, when
