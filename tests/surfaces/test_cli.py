@@ -20,7 +20,7 @@ from detent.kit.agent import built_in_agents
 from detent.kit.homoglyphs import look_alikes
 from detent.kit.language import chinese
 from detent.kit.safe_text import as_json, visible
-from detent.surfaces.cli.doctor import has_wal_reset_bug
+from detent.surfaces.cli.doctor_command import has_wal_reset_bug
 from tests.surfaces.command import DEADLINE_S, SCRIPT, Detent, Done, ended, until
 from tests.surfaces.disguises import FALSE, MASKED, PLAIN
 
@@ -937,7 +937,7 @@ def test_a_wrong_command_line_is_told_in_the_readers_language(detent: Detent) ->
 def test_a_fault_of_our_own_says_how_to_see_more(detent: Detent) -> None:
     detent("run", "flows.py:QUICK")
     code = (
-        "import detent.surfaces.cli.board as r, sys; from detent.surfaces.cli import main\n"
+        "import detent.surfaces.cli.live_view as r, sys; from detent.surfaces.cli import main\n"
         "def broken(*_): raise ZeroDivisionError('oh')\n"
         "r.columns = broken; sys.exit(main(['list']))"
     )

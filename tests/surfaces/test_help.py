@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from detent.core.status import Status
 from detent.host.reading import Summary
 from detent.kit.safe_text import wide
-from detent.surfaces.cli import extra as extra_module
 from detent.surfaces.cli import main
-from detent.surfaces.cli.board import fit_list
-from detent.surfaces.cli.extra import find_missing_extras
+from detent.surfaces.cli import missing_extra as extra_module
+from detent.surfaces.cli.live_view import fit_list
+from detent.surfaces.cli.missing_extra import find_missing_extras
 from tests.surfaces.command import Detent
 
 

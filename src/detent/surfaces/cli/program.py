@@ -90,7 +90,7 @@ class Program(click.Group):
         if self.get_command(ctx, name) is None and not ctx.resilient_parsing and not name.startswith("-"):
             near = get_close_matches(name, self.list_commands(ctx), n=3, cutoff=0.6)
             names = ", ".join(f"`{one}`" for one in near)
-            from detent.surfaces.cli.usage import name_command
+            from detent.surfaces.cli.usage_error import name_command
 
             ctx.fail(name_command(name, names))
         return super().resolve_command(ctx, args)
@@ -182,7 +182,7 @@ def _call(given: list[str]) -> int:
 
 def _mistake(error: click.ClickException, is_json: bool) -> int:
     """A command line that cannot be meant as it is written."""
-    from detent.surfaces.cli.usage import describe_usage
+    from detent.surfaces.cli.usage_error import describe_usage
 
     context: Any = getattr(error, "ctx", None)
     message = describe_usage(error)

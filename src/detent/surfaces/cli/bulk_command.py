@@ -16,7 +16,7 @@ from detent.kit.safe_text import status_word, visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, parse_object, verb
 from detent.surfaces.bulk_verb import PAUSE_S, BulkLine, BulkPlan, act_on_run, find_obstacle, select_runs
-from detent.surfaces.cli.answering import OUTCOMES
+from detent.surfaces.cli.answer_commands import OUTCOMES
 
 VERBS = ("cancel", "retry", "signal", "pause", "resume", "settle", "migrate")
 SHOWN_MAX = 40

@@ -30,7 +30,7 @@ from detent.kit.terminal.option import verb
 async def mcp(caller: Caller, what: str, name: str, is_sure: bool, may_approve: bool) -> int:
     """Serve, list the servers or their tools, or add a server."""
     if what == "add":
-        from detent.surfaces.cli.server_adding import add_servers
+        from detent.surfaces.cli.mcp_add_command import add_servers
 
         return await add_servers(caller, name, is_sure)
     if what == "serve":

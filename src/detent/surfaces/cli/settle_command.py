@@ -19,7 +19,7 @@ from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, comment_option, complete, is_left, no_wait_option, parse_json, verb
 from detent.kit.terminal.question import LABEL_WIDTH
 from detent.kit.terminal.run_driver import drive
-from detent.surfaces.cli.answering import OUTCOMES
+from detent.surfaces.cli.answer_commands import OUTCOMES
 from detent.surfaces.doubt import Doubt, Settled, choose_doubts, settle
 
 if TYPE_CHECKING:

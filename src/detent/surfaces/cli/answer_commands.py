@@ -25,7 +25,7 @@ from detent.kit.terminal.option import (
 )
 from detent.kit.terminal.run_driver import move
 from detent.kit.terminal.run_view import RunReport
-from detent.surfaces.cli.signing import SigningWish, make_payload, read_wish, sign_answer, sign_options
+from detent.surfaces.cli.answer_signing import SigningWish, make_payload, read_wish, sign_answer, sign_options
 
 OUTCOMES = {"happened": "happened", "not-happened": "not_happened", "give-up": "give_up"}
 USE = "use"  # what the earlier deed gave stands for a second one

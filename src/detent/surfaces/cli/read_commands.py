@@ -23,11 +23,11 @@ from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import complete, run_argument, verb
 from detent.kit.terminal.run_story import consequences, headline
 from detent.kit.terminal.run_view import RunReport
-from detent.surfaces.cli.anchoring import prove, say_head
-from detent.surfaces.cli.board import find_runs, fit_list, list_found, table, watch_list, watch_run
-from detent.surfaces.cli.claim import difference
-from detent.surfaces.cli.copying import STDOUT, export
-from detent.surfaces.cli.signing import read_signers
+from detent.surfaces.cli.anchor_command import prove, say_head
+from detent.surfaces.cli.answer_signing import read_signers
+from detent.surfaces.cli.claim_report import difference
+from detent.surfaces.cli.export_command import STDOUT, export
+from detent.surfaces.cli.live_view import find_runs, fit_list, list_found, table, watch_list, watch_run
 
 
 @verb("show")

@@ -31,10 +31,10 @@ from detent.kit.policy_file import find_policy, policy_file
 from detent.kit.safe_text import clock, process_name, silence, status_word, visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import verb
-from detent.surfaces.cli.claim import difference
-from detent.surfaces.cli.extra import describe_missing
-from detent.surfaces.cli.finding import Finding, check_permissions, find_existing
-from detent.surfaces.cli.working import describe_unserved
+from detent.surfaces.cli.claim_report import difference
+from detent.surfaces.cli.doctor_finding import Finding, check_permissions, find_existing
+from detent.surfaces.cli.missing_extra import describe_missing
+from detent.surfaces.cli.worker_command import describe_unserved
 
 DISK_MIN = 64 * 1024 * 1024
 DISK_LOW = 1024 * 1024 * 1024

@@ -15,7 +15,7 @@ from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.exit_code import FAILED
 from detent.kit.terminal.option import verb
 from detent.kit.terminal.summary import summaries
-from detent.surfaces.cli.auditing import since_option, until_option
+from detent.surfaces.cli.audit_command import since_option, until_option
 
 
 @verb("backtest", _("Replay past calls through a policy file and show what it would have decided."))

@@ -11,7 +11,7 @@ from detent.kit.project_file import ProjectFolder
 from detent.kit.running_server import RunningServer, find_server
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import verb
-from detent.surfaces.cli.serving import PORT, find_port, make_address, serve_page
+from detent.surfaces.cli.serve_command import PORT, find_port, make_address, serve_page
 
 
 @verb("edit")
