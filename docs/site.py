@@ -16,7 +16,7 @@ import click
 
 from detent.surfaces.cli.program import program
 from detent.surfaces.server.openapi import document
-from detent.surfaces.server.table import routes
+from detent.surfaces.server.route_table import routes
 
 ROOT = Path(__file__).parent.parent
 PAGES = ROOT / "site" / "pages"

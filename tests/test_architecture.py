@@ -32,7 +32,7 @@ def words(text: str) -> set[str]:
 
 
 # Their names are in the schemas that an MCP client gets, where they have no rivals.
-NAMED_BY_A_PROTOCOL = {"detent.surfaces.mcp.result:Question", "detent.surfaces.mcp.result:Standing"}
+NAMED_BY_A_PROTOCOL = {"detent.surfaces.mcp.tool_result:Question", "detent.surfaces.mcp.tool_result:Standing"}
 
 # `core/policy` and `host/embedded/policy`… : the folder says whose it is.
 TOLD_APART_BY_FOLDER = words(

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Locator, Page, TimeoutError, expect
 
-from detent.surfaces.server.gate import is_guarded
+from detent.surfaces.server.request_gate import is_guarded
 from tests.effort import PATIENCE_S
 
 HERE = Path(__file__).parent

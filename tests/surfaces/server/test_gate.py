@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from detent.errors import Refused
-from detent.surfaces.server.page import BUILT
+from detent.surfaces.server.page_files import BUILT
 from detent.surfaces.server.service import ServePlan, read_token, serving
 from detent.surfaces.server.setting import ServerLimits, ServerSettings
 from tests.surfaces.server.stage import stage

@@ -10,7 +10,7 @@ import pytest
 from detent.core.people import Person
 from detent.kit.login_link import make_link, use_link
 from detent.kit.people_file import PeopleFile
-from detent.surfaces.server.pace import Pace
+from detent.surfaces.server.rate_limit import Pace
 from detent.surfaces.server.session import Sessions
 from detent.surfaces.server.setting import Login, Proxy, ServerLimits, ServerSettings
 from detent.surfaces.server.wrong_token import WrongTokens

@@ -14,7 +14,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from detent.surfaces.server import document
-from detent.surfaces.server.table import routes
+from detent.surfaces.server.route_table import routes
 from tests.effort import examples
 from tests.surfaces.server.background import serving_in_a_thread
 

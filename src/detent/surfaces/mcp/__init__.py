@@ -1,5 +1,5 @@
 """detent as an MCP server: any MCP client can start runs, look at them and have its user asked; it cannot approve."""
 
-from detent.surfaces.mcp.program import Surface
+from detent.surfaces.mcp.mcp_server import Surface
 
 __all__ = ["Surface"]

@@ -26,7 +26,7 @@ from detent.effects.mcp import Offer, ServerConfig, Servers, kind_of
 from detent.errors import AlreadyDone, CallNotDone, DetentError, Waiting
 from detent.guarding import FunctionGuard
 from detent.kit.safe_text import call_lines, visible
-from detent.surfaces.mcp.client_line import ClientLine, PausedCalls
+from detent.surfaces.mcp.client_session import ClientLine, PausedCalls
 from detent.surfaces.mcp.tool_pin import Pins, ToolPin, pin_of
 
 NAME_MAX = 64

@@ -17,7 +17,7 @@ async def serve(
 ) -> None:
     """Serve one client; what a process that died left behind is taken up first."""
     try:
-        from detent.surfaces.mcp.program import Surface
+        from detent.surfaces.mcp.mcp_server import Surface
     except ImportError:
         raise Refused("`detent mcp` needs the package mcp: pip install 'detent[mcp]'") from None
     async with opened() as host:

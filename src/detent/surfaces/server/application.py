@@ -37,9 +37,9 @@ from detent.kit.http.route import HttpCall, Route, bare
 from detent.kit.project_file import FileChanged
 from detent.redaction import ambient_redactor
 from detent.surfaces.server import mcp_mount as agent
-from detent.surfaces.server import openapi, page, table
-from detent.surfaces.server.gate import Gate
+from detent.surfaces.server import openapi, page_files, route_table
 from detent.surfaces.server.refusal import Turned, say_to
+from detent.surfaces.server.request_gate import Gate
 from detent.surfaces.server.requester import check_verb, name_caller
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.shape import Detail, Trouble
@@ -64,7 +64,7 @@ TYPES: list[tuple[type[DetentError], int, str]] = [
 
 def application(room: HttpServer, gate: "Gate | None" = None) -> ASGIApp:
     """The whole server as an ASGI application."""
-    routes = table.routes()
+    routes = route_table.routes()
     document = openapi.document(routes)
 
     async def described(_: Request) -> Response:
@@ -73,7 +73,7 @@ def application(room: HttpServer, gate: "Gate | None" = None) -> ASGIApp:
     paths: list[BaseRoute] = [_path(room, route) for route in routes]
     paths.append(Path("/api/openapi.json", described))
     paths += agent.paths(room)
-    paths += page.paths(room)
+    paths += page_files.paths(room)
     made = Starlette(routes=paths, exception_handlers={HTTPException: _http_problem})
     return (gate or Gate(room.settings)).around(made, routes)
 

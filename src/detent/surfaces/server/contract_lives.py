@@ -9,7 +9,7 @@ from detent.core.contract import Contract
 from detent.core.events import ContractMoved
 from detent.core.history import Entry
 from detent.core.status import Status
-from detent.surfaces.server import shape, view
+from detent.surfaces.server import api_view, shape
 
 
 class ContractLives:
@@ -40,7 +40,7 @@ class ContractLives:
     def page(self, after: int, upto: int) -> list[shape.Life]:
         """Some of them, with all their moves."""
         found = list(self.contracts.values())[after:upto]  # at once: whoever folds may move on in another thread
-        return [shape.Life(view.contract(one), [*self._moves.get(one.id, ())]) for one in found]
+        return [shape.Life(api_view.contract(one), [*self._moves.get(one.id, ())]) for one in found]
 
     def dump(self) -> bytes:
         """Everything, for the next process."""

@@ -18,7 +18,7 @@ from detent.errors import DetentError
 from detent.host.port import Reader
 from detent.host.reading import Step
 from detent.kit.http.sse import message
-from detent.surfaces.server import shape, view
+from detent.surfaces.server import api_view, shape
 from detent.surfaces.server.webhook import MACHINE as WEBHOOK
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class RunFeed(Feed):
 
 def frame_of(entry: Entry, before: Run) -> Frame:
     """An event of a run as a message."""
-    return Frame(entry.seq, entry.seq - 1, message("entry", view.log_entry(entry, before), entry.seq))
+    return Frame(entry.seq, entry.seq - 1, message("entry", api_view.log_entry(entry, before), entry.seq))
 
 
 class Feeds:
@@ -193,5 +193,5 @@ def list_frame(room: "HttpServer", steps: Sequence[Step], after: int, *, is_miss
     titles = {digest: room.desk.title(digest) for digest in {one.machine for one in runs if one.waiting}}
     events = [(step.run_id, step.seq) for step in shown]
     waiting = room.desk.note(runs, is_missed=is_missed)
-    told = Moved(cursor, [view.line(one) for one in runs], events, waiting, titles)
+    told = Moved(cursor, [api_view.line(one) for one in runs], events, waiting, titles)
     return Frame(cursor, after, message("runs", told, cursor))

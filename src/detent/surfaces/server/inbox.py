@@ -25,8 +25,8 @@ from detent.host.reading import Calling, OpenQuestion
 from detent.host.standing import Standing, question_of
 from detent.kit.http.request_base import PAGE_MAX, Asked, Count
 from detent.kit.http.route import HttpCall, Route
-from detent.surfaces.server.control import decision
-from detent.surfaces.server.desk import Age, DeskFilter, DeskPage, Group, QuestionDesk, is_batchable
+from detent.surfaces.server.control_routes import decision
+from detent.surfaces.server.question_desk import Age, DeskFilter, DeskPage, Group, QuestionDesk, is_batchable
 from detent.surfaces.server.requester import viewer_of
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.shape import Name, Seq

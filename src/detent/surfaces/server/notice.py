@@ -26,7 +26,6 @@ from detent.core.status import TERMINAL, Status
 from detent.host.housekeeping import HOUSEKEEPING, NOTICE_NAME
 from detent.host.reading import Step, Summary
 from detent.surfaces.server.bookmark import read_on
-from detent.surfaces.server.desk import DeskFilter, DeskLine
 from detent.surfaces.server.notice_message import (
     LINES_MAX,
     Notice,
@@ -39,6 +38,7 @@ from detent.surfaces.server.notice_message import (
     write_slack,
 )
 from detent.surfaces.server.notice_setting import Mail, NoticeChannel, Slack, end_quiet, find_due
+from detent.surfaces.server.question_desk import DeskFilter, DeskLine
 from detent.surfaces.server.setting import ServerSettings
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from detent.core.identity import By, Identity
 from detent.host.people import check_role, speak
-from detent.surfaces.server.gate import VISITOR
+from detent.surfaces.server.authentication import Visitor
 from detent.surfaces.server.peer import find_origin, is_from_here
-from detent.surfaces.server.visitor import Visitor
+from detent.surfaces.server.request_gate import VISITOR
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -13,8 +13,8 @@ from detent.kit.http.http_error import BadRequest
 from detent.kit.http.request_base import Asked, Count
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.run_index import FoundRuns, RunFilter, RunIndex
-from detent.surfaces.server import shape, view
-from detent.surfaces.server.figures import ask_index
+from detent.surfaces.server import api_view, shape
+from detent.surfaces.server.figure_routes import ask_index
 from detent.surfaces.server.server_context import HttpServer
 
 
@@ -52,7 +52,7 @@ async def search(room: HttpServer, call: HttpCall) -> FoundPage:
     without = () if asked.machine else HOUSEKEEPING
     wanted = RunFilter(asked.text, asked.where, statuses, asked.machine, without, asked.sort, asked.offset, asked.limit)
     found = await ask_index(room, lambda index: _search(index, wanted))
-    lines = [FoundLine(view.line(one.summary), one.attributes) for one in found.runs]
+    lines = [FoundLine(api_view.line(one.summary), one.attributes) for one in found.runs]
     return FoundPage(lines, found.total, found.is_cut)
 
 

@@ -10,15 +10,15 @@ from detent.core.identity import Identity
 from detent.errors import DetentError, Unknown
 from detent.host.port import OpenHost
 from detent.host.reading import Summary
-from detent.surfaces.server.desk import QuestionDesk
+from detent.surfaces.server.authentication import Reception
 from detent.surfaces.server.feed import Feeds
-from detent.surfaces.server.meter import Meter
 from detent.surfaces.server.progress_feed import Voices
+from detent.surfaces.server.prometheus_meter import Meter
+from detent.surfaces.server.question_desk import QuestionDesk
 from detent.surfaces.server.setting import ServerSettings
-from detent.surfaces.server.visitor import Reception
 
 if TYPE_CHECKING:
-    from detent.surfaces.server.library import Library
+    from detent.surfaces.server.definition_library import Library
 
 READERS_MAX = 4  # questions put to the journal at the same time
 P = ParamSpec("P")

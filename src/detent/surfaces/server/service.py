@@ -19,16 +19,16 @@ from detent.host import open_host
 from detent.host.port import FindEffects
 from detent.kit.people_file import PeopleFile, has_people
 from detent.surfaces.server.application import application
-from detent.surfaces.server.gate import HEAD_BYTES, Gate
-from detent.surfaces.server.library import Library
+from detent.surfaces.server.authentication import COOKIE
+from detent.surfaces.server.definition_library import Library
 from detent.surfaces.server.mcp_mount import agents_welcome
 from detent.surfaces.server.notice import Notifier
+from detent.surfaces.server.periodic_task import upkeep
+from detent.surfaces.server.request_gate import HEAD_BYTES, Gate
 from detent.surfaces.server.server_context import HttpServer, open_room
 from detent.surfaces.server.setting import ServerSettings
 from detent.surfaces.server.tracing import RunTracer
 from detent.surfaces.server.trigger_routes import drive_triggers
-from detent.surfaces.server.upkeep import upkeep
-from detent.surfaces.server.visitor import COOKIE
 from detent.surfaces.server.webhook import Courier, sender
 
 STREAMS_S = 1.5  # how long open requests may take after the signal to stop

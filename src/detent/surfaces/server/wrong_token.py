@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from detent.surfaces.server.pace import Pace
+from detent.surfaces.server.rate_limit import Pace
 
 EACH_S = 600.0
 HOURLY_MAX = 60

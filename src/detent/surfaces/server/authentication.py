@@ -22,8 +22,8 @@ from detent.errors import DetentError, NotPermitted
 from detent.host.people import identify_user
 from detent.kit.login_link import LoginLink, mark_credential, use_link
 from detent.kit.people_file import PeopleFile
-from detent.surfaces.server.pace import Pace
 from detent.surfaces.server.peer import ends_of, find_uid, is_loopback
+from detent.surfaces.server.rate_limit import Pace
 from detent.surfaces.server.refusal import Turned, too_early
 from detent.surfaces.server.session import Sessions
 from detent.surfaces.server.setting import Proxy, ServerSettings, secret

@@ -13,7 +13,7 @@ from detent.host.port import Reader
 from detent.host.reading import Summary
 from detent.kit.http.request_base import Asked, Count
 from detent.kit.http.route import HttpCall, Route
-from detent.surfaces.server import shape, view
+from detent.surfaces.server import api_view, shape
 from detent.surfaces.server.lane import LaneSum, LaneView, list_lanes
 from detent.surfaces.server.run_comparison import BarPair, Compared, compare_bars
 from detent.surfaces.server.server_context import HttpServer
@@ -248,7 +248,7 @@ def _side(reader: Reader, found: Summary, bars: int) -> Side:
     first = next(iter(reader.entries(found.run_id, upto=1))).event
     given = first.input if isinstance(first, Started) else {}
     is_small = len(msgspec.json.encode(given)) <= INPUT_BYTES
-    return Side(view.line(found), given if is_small else None, bars)
+    return Side(api_view.line(found), given if is_small else None, bars)
 
 
 ROUTES = (

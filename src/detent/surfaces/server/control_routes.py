@@ -16,8 +16,8 @@ from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
 from detent.redaction import HIDDEN
 from detent.surfaces.server import shape
-from detent.surfaces.server.history import deeds_of
-from detent.surfaces.server.run import run_id_of, standing
+from detent.surfaces.server.history_routes import deeds_of
+from detent.surfaces.server.run_routes import run_id_of, standing
 from detent.surfaces.server.server_context import HttpServer
 
 LOOK_BACK = 500  # events read at once to find out who was first

@@ -12,10 +12,10 @@ from detent.host.people import NEEDS
 from detent.kit.http.http_error import BadRequest
 from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
+from detent.surfaces.server.authentication import Visitor, clear_cookie, write_cookie
 from detent.surfaces.server.peer import find_origin, is_from_here
 from detent.surfaces.server.requester import visitor_of
 from detent.surfaces.server.server_context import HttpServer
-from detent.surfaces.server.visitor import Visitor, clear_cookie, write_cookie
 
 Secret = Annotated[str, Meta(max_length=400)]
 

@@ -26,12 +26,12 @@ from detent.kit.http.http_error import BadRequest
 from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
 from detent.surfaces.server import shape
-from detent.surfaces.server.definition import Comparison, Flaw, compare_machines
-from detent.surfaces.server.editor import FileName, SourceText, check_editor, project_of
+from detent.surfaces.server.definition_library import describe_problem, list_case_files, place_problem
+from detent.surfaces.server.definition_routes import Comparison, Flaw, compare_machines
+from detent.surfaces.server.dry_run_routes import Rehearsed, walk
+from detent.surfaces.server.editor_routes import FileName, SourceText, check_editor, project_of
 from detent.surfaces.server.graph import Graph, lay_out
-from detent.surfaces.server.library import describe_problem, list_case_files, place_problem
 from detent.surfaces.server.refusal import say_to
-from detent.surfaces.server.rehearsal import Rehearsed, walk
 from detent.surfaces.server.server_context import HttpServer
 
 DRAWN_MAX = 400  # states of a picture, and rows between them: more cannot be read, and take long to lay out

@@ -15,11 +15,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from detent.kit.http.route import Route
-from detent.surfaces.server.pace import Pace
+from detent.surfaces.server.authentication import Reception, Visitor
 from detent.surfaces.server.peer import find_origin, is_from_here
+from detent.surfaces.server.rate_limit import Pace
 from detent.surfaces.server.refusal import Turned, too_early, turn_away
 from detent.surfaces.server.setting import ServerSettings
-from detent.surfaces.server.visitor import Reception, Visitor
 
 HEAD_BYTES = 16 * 1024
 HEADERS_MAX = 100

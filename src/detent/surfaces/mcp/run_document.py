@@ -14,7 +14,7 @@ from detent.kit.agent import Agent, RunDocument, agent_of
 from detent.kit.event_record import record_of
 from detent.kit.safe_text import clock, visible
 from detent.kit.terminal.run_story import consequences, headline
-from detent.surfaces.mcp.result import Documents, Events, Line, Lines, MadeDocument, Question, Questions, Standing
+from detent.surfaces.mcp.tool_result import Documents, Events, Line, Lines, MadeDocument, Question, Questions, Standing
 
 LIST_MAX = 200
 EVENTS_MAX = 200

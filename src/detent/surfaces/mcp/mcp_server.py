@@ -40,8 +40,8 @@ from detent.host.standing import question_of
 from detent.kit.call_evidence import explain_doubt
 from detent.kit.homoglyphs import look_alikes
 from detent.kit.safe_text import call_lines, visible
-from detent.surfaces.mcp.result import Again, Approval, Decision, Events, Lines, Questions, Standing
-from detent.surfaces.mcp.view import ClientView
+from detent.surfaces.mcp.run_document import ClientView
+from detent.surfaces.mcp.tool_result import Again, Approval, Decision, Events, Lines, Questions, Standing
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

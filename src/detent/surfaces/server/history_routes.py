@@ -13,7 +13,7 @@ from detent.define.graph import svg
 from detent.errors import Unknown
 from detent.host.port import Reader
 from detent.kit.http.route import HttpCall, Route
-from detent.surfaces.server import shape, view
+from detent.surfaces.server import api_view, shape
 from detent.surfaces.server.contract_lives import ContractLives
 from detent.surfaces.server.graph import Graph, GraphQuery, SvgQuery, drawing, graph, picture_of
 from detent.surfaces.server.server_context import HttpServer
@@ -35,7 +35,7 @@ def _page(reader: Reader, run_id: str, last: int, after: int, limit: int) -> sha
         return shape.LogPage(run_id, [], None, last)
     found: list[shape.LogEntry] = []
     size = 0
-    for entry in view.view_entries(*_from(reader, run_id, after, after + limit)):
+    for entry in api_view.view_entries(*_from(reader, run_id, after, after + limit)):
         found.append(entry)
         size += len(msgspec.json.encode(entry))
         if size > PAGE_BYTES:
@@ -56,7 +56,7 @@ async def log_entry(room: HttpServer, call: HttpCall) -> shape.LogEntry:
     seq = _seq(call, found.seq)
 
     def read() -> shape.LogEntry:
-        return next(view.view_entries(*_from(room.reader, found.run_id, seq - 1, seq), is_whole=True))
+        return next(api_view.view_entries(*_from(room.reader, found.run_id, seq - 1, seq), is_whole=True))
 
     return await room.ask(read)
 
@@ -96,7 +96,7 @@ async def moment(room: HttpServer, call: HttpCall) -> shape.RunView:
     seq = _seq(call, found.seq)
 
     def read() -> shape.RunView:
-        return view.run_view(room.reader.at(found.run_id, seq), room.reader.why(found.run_id, seq))
+        return api_view.run_view(room.reader.at(found.run_id, seq), room.reader.why(found.run_id, seq))
 
     return await room.ask(read)
 

@@ -16,7 +16,7 @@ from detent.host.reading import Query
 from detent.host.standing import Standing
 from detent.kit.http.http_error import BadRequest
 from detent.kit.http.route import HttpCall, Route
-from detent.surfaces.server import shape, view
+from detent.surfaces.server import api_view, shape
 from detent.surfaces.server.requester import viewer_of
 from detent.surfaces.server.server_context import HttpServer
 
@@ -42,7 +42,7 @@ async def list_runs(room: HttpServer, call: HttpCall) -> shape.RunPage:
 def _page(reader: Reader, search: Query) -> shape.RunPage:
     cursor = reader.cursor()  # first: whoever streams on from here misses nothing
     found = reader.list(search)
-    return shape.RunPage([view.line(one) for one in found.runs], found.next or None, reader.waiting_count(), cursor)
+    return shape.RunPage([api_view.line(one) for one in found.runs], found.next or None, reader.waiting_count(), cursor)
 
 
 async def start(room: HttpServer, call: HttpCall) -> shape.RunView:
@@ -92,7 +92,7 @@ async def standing(room: HttpServer, run_id: str, call: HttpCall) -> shape.RunVi
     if found is None:
         found = await room.ask(_standing, room.reader, run_id)
     who, people = viewer_of(room, call.request)
-    shown = view.run_view(*found, who=who, people=people)
+    shown = api_view.run_view(*found, who=who, people=people)
     if not room.reader.has_workers or found[0].run.status is not Status.RUNNING:
         return shown
     unserved = await room.ask(room.reader.list_unserved, run_id)

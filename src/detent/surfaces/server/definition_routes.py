@@ -16,8 +16,8 @@ from detent.errors import DefinitionError, Unknown
 from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
 from detent.surfaces.server import shape
+from detent.surfaces.server.definition_library import LibraryEntry, describe_problem
 from detent.surfaces.server.graph import Graph, drawing, lay_out
-from detent.surfaces.server.library import LibraryEntry, describe_problem
 from detent.surfaces.server.server_context import HttpServer
 
 

@@ -24,7 +24,7 @@ from detent.surfaces.bulk_verb import (
     select_runs,
 )
 from detent.surfaces.server import shape
-from detent.surfaces.server.figures import ask_index
+from detent.surfaces.server.figure_routes import ask_index
 from detent.surfaces.server.refusal import say_to
 from detent.surfaces.server.server_context import HttpServer
 

@@ -16,7 +16,7 @@ from detent.effects import Known
 from detent.kit.http.http_error import BadRequest
 from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
-from detent.surfaces.server import shape, view
+from detent.surfaces.server import api_view, shape
 from detent.surfaces.server.server_context import HttpServer
 
 STEPS_MAX = 300
@@ -71,7 +71,7 @@ def walk(
     made = rehearse(machine, {}, input, policy=policy, known=known, by=by)
     steps = [RehearsedStep(*beat) for beat in made.beats[:STEPS_MAX]]
     run, is_cut = made.run, len(made.beats) > STEPS_MAX
-    return Rehearsed(run.state, run.status.value, steps, is_cut, run.output, view.describe_failure(run.error))
+    return Rehearsed(run.state, run.status.value, steps, is_cut, run.output, api_view.describe_failure(run.error))
 
 
 ROUTES = (
