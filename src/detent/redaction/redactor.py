@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from detent.redaction.form import WRAPPED_MIN, encoded_forms, quoted_forms
-from detent.redaction.format import find_tokens, may_find_token
 from detent.redaction.matcher import Matcher, Pattern, merge_spans
+from detent.redaction.secret_encoding import WRAPPED_MIN, encoded_forms, quoted_forms
+from detent.redaction.token_format import find_tokens, may_find_token
 
 HIDDEN = "•••"
 DECLARED_MIN = 4  # characters: hiding shorter values would damage ordinary text

@@ -27,9 +27,9 @@ from detent.define.workflow import Workflow, compile_document, load_workflow
 from detent.errors import DefinitionError, Refused
 from detent.host.parts.replay import entries, verify
 from detent.host.run_group import NAME as GROUP
-from detent.testing.answer import judge_answers
 from detent.testing.case import Case, CaseStep, Tools, differences, read_cases
 from detent.testing.coverage import Way
+from detent.testing.stub_answer import judge_answers
 from detent.testing.world import MortalHost, Stuck, VirtualLoop, World, simulate
 
 RUN = "case"
