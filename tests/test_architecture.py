@@ -37,11 +37,9 @@ NAMED_BY_A_PROTOCOL = {"detent.surfaces.mcp.tool_result:Question", "detent.surfa
 # `core/policy` and `host/embedded/policy`… : the folder says whose it is.
 TOLD_APART_BY_FOLDER = words(
     """
-    action answer attempt call case_run cell chat check child claim command connection control doubt drawing dry_run
-    error_words evidence execution fact form gateway history host job journal listing lock machine manner model page
-    parser part people place plan planner planning policy port program progress projection question reading record
-    recovery registry route run schema service serving setting settings settling shape source stage store story
-    stream table template text trouble verbs view words
+    action chat cognitive_object connection contract_executor control_commands doubt dry_run error_words evidence
+    gateway host journal machine part people planner policy port progress question read_commands reading recovery
+    registry route run_engine schema service setting settings tool_call verbs words
     """
 )
 

@@ -15,7 +15,8 @@ from tests.surfaces.server.stage import stage
 SOURCE = Path(__file__).parent.parent / "src" / "detent"
 PLACES = (
     "core", "define", "host", "effects", "kit", "agents",
-    "surfaces/server", "surfaces/bulk_verb.py", "surfaces/cli/bulk_command.py", "surfaces/cli/worker_command.py", "home.py",
+    "surfaces/server", "surfaces/bulk_verb.py", "home.py",
+    "surfaces/cli/bulk_command.py", "surfaces/cli/worker_command.py",
 )  # fmt: skip
 RAISED = {
     "DefinitionError", "ExpressionError", "Refused", "NotWaiting", "Unknown", "ReplayError", "JournalError",

@@ -9,7 +9,7 @@
     as        how to read: text (default), json or base64
 
 No effect reaches into the home, and none writes `detent.*.yaml`, the policy or the inside of `.git`, whatever the path
-is called and whatever it is linked to (see `guard`).
+is called and whatever it is linked to (see `protected_path`).
 
 Writing replaces the whole file or nothing, and the new content is on disk when it is done; a process killed in between
 leaves at most a stray `.detent-*.tmp`. Appended JSON is one line, written JSON is indented. Reading gives at most 1 MiB

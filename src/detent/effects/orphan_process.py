@@ -1,7 +1,7 @@
 """Kernels and servers whose detent has died: each carries a mark in its environment.
 
 A kernel of ours notices by itself, within a second, that its parent is gone; but one that is stopped, or deep inside
-native code, does not. Where `census` cannot see processes nothing is found.
+native code, does not. Where `process_census` cannot see processes nothing is found.
 """
 
 import contextlib

@@ -272,7 +272,7 @@ def signal_inside(pid: int, number: int) -> None:
 def kill_leftovers(key: str) -> int:
     """Kill what an interrupted contract of this key left running on this machine; how many processes that were.
 
-    Blocks until they are gone (a few seconds at most); where `census` cannot see processes it finds nothing. A process
+    Blocks until they are gone (a few seconds at most); where processes cannot be seen it finds nothing. A process
     that took the marks out of its environment and left its process group cannot be found.
     """
     seen: set[int] = set()

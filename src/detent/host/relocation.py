@@ -22,7 +22,7 @@ def move_to_database(home: Path, address: str) -> RelocationReport:
 
     if find_address(home):
         raise Refused(f"{home} has its journal in a database already")
-    arrivals = load_postgres("arrival")
+    arrivals = load_postgres("journal_arrival")
     departure = Departure(home)
     try:
         going, has_left = departure.target

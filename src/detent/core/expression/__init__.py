@@ -5,7 +5,7 @@ path is null, a boolean is not a number (`true == 1` is false), and a result may
 values are immutable.
 
 `template` finds the expressions in a text, `parser` turns one into Jinja2's tree, `compiler` turns the tree into
-closures, `filter` and `operation` are what these call. docs/decisions/0017 says why it is our own.
+closures, `filter` and `value_operation` are what these call. docs/decisions/0017 says why it is our own.
 """
 
 from detent.core.expression.parser import parse, unwind

@@ -137,7 +137,7 @@ class AnyJournal(ABC):
 
     @abstractmethod
     def rows(self, query: str, values: Sequence[Any]) -> list[Any]:
-        """What a query finds; `listing`, `claim`, `family`, `retention`, `gap`, `anchor` have queries of their own."""
+        """What a query finds; `listing`, `idempotency_claim`, `family` and others have queries of their own."""
 
     @abstractmethod
     def one_moment(self) -> AbstractContextManager[None]:

@@ -309,14 +309,14 @@ def _recovering(name: str, about: str) -> click.Command:
 
 
 ELSEWHERE = {
-    "show": "view",
-    "status": "view",
-    "list": "view",
-    "export": "view",
+    "show": "notebook_view",
+    "status": "notebook_view",
+    "list": "notebook_view",
+    "export": "notebook_view",
     "kernels": "kernel_list",
     "interrupt": "kernel_list",
     "repl": "repl",
-    "serve-planner": "serving",
+    "serve-planner": "serve_planner",
 }
 
 

@@ -52,7 +52,12 @@ class Variable(msgspec.Struct, frozen=True):
 def installation() -> str:
     """Code that places the probe into a kernel and leaves no name behind."""
     folder = files("detent.agents.notebook.jupyter")
-    parts = {MODULE: "probe.py", DETAIL: "detail.py", DEED: "audit_hook.py", MEMORY: "variable_file.py"}
+    parts = {
+        MODULE: "variable_inspector.py",
+        DETAIL: "variable_detail.py",
+        DEED: "audit_hook.py",
+        MEMORY: "variable_file.py",
+    }
     sources = {name: (folder / file).read_text(encoding="utf-8") for name, file in parts.items()}
     return f"exec({_BOOTSTRAP!a}, {{'SOURCES': {sources!a}, 'PROBE': {MODULE!a}}})"
 
