@@ -18,7 +18,7 @@ from bench.figure import Figure
 from bench.server import CONFIG, SWING, Looker, called, served
 from detent.host.embedded import EmbeddedHost
 from detent.kit.run_index import RunFilter, RunIndex
-from detent.surfaces.server.question_desk import DeskFilter, QuestionDesk
+from detent.surfaces.server.question_index import DeskFilter, QuestionDesk
 
 RUNS, LISTS, PER_SECOND, HANDS = 495, 5, 100, 40
 DELIVERY_MS, QUESTIONS, BUILD_S = 250.0, 10_000, 10.0

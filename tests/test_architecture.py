@@ -37,9 +37,9 @@ NAMED_BY_A_PROTOCOL = {"detent.surfaces.mcp.tool_result:Question", "detent.surfa
 # `core/policy` and `host/embedded/policy`… : the folder says whose it is.
 TOLD_APART_BY_FOLDER = words(
     """
-    action chat cognitive_object connection contract_executor control_commands doubt dry_run error_words evidence
-    gateway host journal machine part people planner policy port progress question read_commands reading recovery
-    registry route run_engine schema service setting settings tool_call verbs words
+    action chat cognitive_object connection contract_executor control_commands doubt dry_run error_words gateway
+    host host_protocol journal machine people planner policy port progress question read_commands reading recovery
+    registry run_engine schema service setting settings tool_call triggers verbs words
     """
 )
 

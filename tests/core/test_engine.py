@@ -25,7 +25,7 @@ from detent import (
     table,
 )
 from detent.core.engine import INBOX_MAX
-from detent.core.route import CHAIN_MAX
+from detent.core.transition_choice import CHAIN_MAX
 from detent.errors import EventRefused, NotWaiting, Refused
 from tests.core.story import Story
 

@@ -16,7 +16,7 @@ import pytest
 import detent
 from detent.errors import AlreadyDone, CallNotDone, NotPermitted, Refused, Rejected, Waiting
 from detent.guarding import FunctionGuard
-from detent.guarding.server_desk import PATH
+from detent.guarding.remote_call_journal import PATH
 from detent.surfaces.server.setting import ServerSettings
 from tests.effort import PATIENCE_S
 from tests.surfaces.server.people import token_of, with_people

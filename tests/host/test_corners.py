@@ -20,7 +20,7 @@ from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.lock import Lock, holder, is_held
 from detent.host.embedded.writer import InlineWriter
-from detent.host.parts.journal import Batch
+from detent.host.parts.journal_query import Batch
 from detent.host.parts.replay import entries
 from detent.redaction import HIDDEN, Redactor
 from detent.testing.conformance import one

@@ -14,7 +14,7 @@ import pytest
 
 from detent.core import Machine, Run, advance
 from detent.core.events import digest_after
-from detent.host.parts.journal import chain, decode_event, encode, genesis
+from detent.host.parts.journal_query import chain, decode_event, encode, genesis
 
 RELEASES = sorted((Path(__file__).parent / "journals").glob("*.jsonl.gz"))
 

@@ -13,11 +13,11 @@ import pytest
 
 from detent.core import Action, Contract, Effect, Outcome, Status, effect
 from detent.core.machine import Group
+from detent.host.concurrency_group import enter, group_id
 from detent.host.postgres import PostgresHost
 from detent.host.postgres.connection import Database
 from detent.host.postgres.job_queue import STALLED_S
 from detent.host.postgres.schema import init
-from detent.host.run_group import enter, group_id
 from detent.testing.conformance import DOING, DOOR, Outside, one, races, until
 from tests.host.dying_worker import make_effects
 from tests.host.test_postgres import Databases, databases, server  # noqa: F401  # fixtures

@@ -11,7 +11,7 @@ from detent.core import Action, Contract, EffectFailed, Outcome, OutcomeUnknown,
 from detent.host.embedded import EmbeddedHost
 from detent.testing import World, simulate
 from detent.testing.conformance import Outside, one, until
-from detent.testing.conformance.stage import as_data
+from detent.testing.conformance.fixtures import as_data
 
 VALUE = 'hunter2 "quoted" + more/äöü\\n'
 REFERENCE = {

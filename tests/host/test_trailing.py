@@ -13,7 +13,7 @@ import detent
 from detent.errors import Waiting
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.wal_preallocation import FRAME, HEADER
-from detent.host.parts.journal import Batch, Nobody
+from detent.host.parts.journal_query import Batch, Nobody
 from tests.effort import TIMES
 
 READS = 6

@@ -29,7 +29,7 @@ from detent.host.embedded import EmbeddedHost
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.shared_host import open_host
 from detent.host.embedded.writer import InlineWriter
-from detent.host.parts.journal import Batch
+from detent.host.parts.journal_query import Batch
 from detent.host.parts.loaded_run import load
 from detent.host.parts.replay import entries, verify
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from detent.errors import Refused, Unknown
-from detent.kit.project_file import FileChanged, ProjectFolder
 from detent.kit.running_server import find_server
+from detent.kit.workflow_file import FileChanged, ProjectFolder
 from tests.effort import PATIENCE_S
 from tests.surfaces.command import SCRIPT
 
@@ -21,7 +21,7 @@ FLOW = "states:\n  a: {type: initial}\n  b: {type: final}\ntransitions:\n  - {fr
 DIE = """
 import os, sys
 from pathlib import Path
-from detent.kit.project_file import ProjectFolder
+from detent.kit.workflow_file import ProjectFolder
 
 old, new = sys.argv[2], sys.argv[3]
 folder = ProjectFolder(Path(sys.argv[1]), Path(sys.argv[1]) / ".detent")

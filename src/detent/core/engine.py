@@ -6,7 +6,7 @@ An event that is not accepted raises `Refused` and changes nothing.
 
 from msgspec.structs import replace
 
-from detent.core import answer, budget, contract_lifecycle, group_wait, route, state_work
+from detent.core import answer, budget, concurrency_wait, contract_lifecycle, state_work, transition_choice
 from detent.core import fork_migrate as graft
 from detent.core import retry as again
 from detent.core import shortcut as straight
@@ -65,7 +65,7 @@ def advance(machine: Machine, run: Run, event: Event) -> tuple[Run, tuple[Comman
         _begin_run(draft, event)
     else:
         raise Refused(f"{type(event).__name__} is not an event")
-    route.rest(draft)
+    transition_choice.rest(draft)
     return draft.freeze()
 
 
@@ -79,7 +79,7 @@ def find_failed_joins(machine: Machine, run: Run, event: Event) -> dict[str, Run
         _take_move(draft, event)
     elif type(event) is Started:
         _begin_run(draft, event)
-    route.rest(draft)
+    transition_choice.rest(draft)
     return found
 
 
@@ -136,13 +136,13 @@ def _begin_run(draft: WorkingCopy, event: Started) -> None:
     if event.fork is not None:
         graft.fork(draft, event)
     else:
-        route.enter(draft, draft.machine.initial)
+        transition_choice.enter(draft, draft.machine.initial)
     if event.held_by:  # its time begins when it has a place
         draft.changes.update(deadline=0.0, state_deadline=0.0)
         if event.place_at:
             draft.changes["place_at"] = event.place_at
         if event.place_question and draft.ending is None:
-            group_wait.ask(draft, event.place_question)
+            concurrency_wait.ask(draft, event.place_question)
 
 
 def _take_signal(draft: WorkingCopy, event: Signalled) -> None:
@@ -157,7 +157,7 @@ def _take_signal(draft: WorkingCopy, event: Signalled) -> None:
         if contract_lifecycle.awaits(draft, contract, event):
             contract_lifecycle.take_signal(draft, contract, event)
             return
-    if route.take_signal(draft, event):
+    if transition_choice.take_signal(draft, event):
         return
     if event.name not in draft.chart.keeps or draft.ended is not None:
         raise EventRefused(draft.state, event.name, draft.machine.accepts(draft.state))
@@ -185,7 +185,7 @@ def _own(draft: WorkingCopy, event: Signalled) -> None:
         _wake(draft)
     elif event.name == CANCEL:
         reason = str(event.data.get("reason") or "") or "cancelled"
-        route.end(draft, Status.CANCELLED, Failure("cancelled", reason), event.by or "caller")
+        transition_choice.end(draft, Status.CANCELLED, Failure("cancelled", reason), event.by or "caller")
     elif event.name == HOLD:
         draft.held = True
         draft.changes["held_by"] = event.by
@@ -239,7 +239,7 @@ def _release(draft: WorkingCopy) -> None:
     draft.changes["held_by"] = ""
     if draft.run.place_at:
         draft.changes["place_at"] = 0.0
-    group_wait.close(draft, "engine")
+    concurrency_wait.close(draft, "engine")
     if is_new:
         longest, stay = draft.machine.limits.max_duration_s, draft.place.timeout_s
         draft.changes["deadline"] = draft.at + longest if longest else 0.0
@@ -279,10 +279,10 @@ def _wake(draft: WorkingCopy) -> None:
     if 0 < run.deadline <= at:
         draft.changes["deadline"] = 0.0
         longest = draft.machine.limits.max_duration_s
-        route.settle(draft, Failure("timeout.workflow", f"the run took longer than {longest:g} s"))
+        transition_choice.settle(draft, Failure("timeout.workflow", f"the run took longer than {longest:g} s"))
     elif 0 < run.state_deadline <= at and not draft.settled:
         draft.changes["state_deadline"] = 0.0
-        route.settle(draft, Failure("timeout.state", f"`{draft.state}` took too long"))
+        transition_choice.settle(draft, Failure("timeout.state", f"`{draft.state}` took too long"))
 
 
 def _take_move(draft: WorkingCopy, event: ContractMoved) -> None:
@@ -334,7 +334,9 @@ def _take_place(draft: WorkingCopy, contract: Contract, event: ContractMoved, ac
     if event.trigger == "resume" and answer.answer_of(event.result).approved:
         _release(draft)
     elif draft.ending is None:
-        route.end(draft, Status.CANCELLED, Failure("cancelled", "its group is full, and somebody said no"), actor)
+        transition_choice.end(
+            draft, Status.CANCELLED, Failure("cancelled", "its group is full, and somebody said no"), actor
+        )
 
 
 FAILURES = {"fail": "tool_failure", "reject": "approval_rejected", "cancel": "cancelled"}
@@ -352,4 +354,4 @@ def _check_budget(draft: WorkingCopy, contract: Contract) -> None:
     is_known = draft.run.error is not None and draft.run.error.type == budget.EXCEEDED
     problem = "" if is_known or contract.is_adrift or draft.ending is not None else budget.over(draft)
     if problem:
-        route.settle(draft, Failure(budget.EXCEEDED, problem))
+        transition_choice.settle(draft, Failure(budget.EXCEEDED, problem))

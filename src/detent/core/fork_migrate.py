@@ -15,9 +15,9 @@ from detent.core.contract import Contract
 from detent.core.effect_type import Declared
 from detent.core.events import RULES, Signalled, Started
 from detent.core.retry import stand_again
-from detent.core.route import enter
 from detent.core.run import BranchState, Run, Wreck
 from detent.core.status import Status
+from detent.core.transition_choice import enter
 from detent.core.working_copy import WorkingCopy
 from detent.errors import EventRefused, Refused
 

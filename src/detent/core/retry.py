@@ -6,7 +6,7 @@ with the yes it had if it is the same call.
 
 from typing import Any
 
-from detent.core import route, state_work
+from detent.core import state_work, transition_choice
 from detent.core.run import Run, Wreck
 from detent.core.working_copy import WorkingCopy
 from detent.errors import Refused
@@ -16,7 +16,7 @@ def obstacle(run: Run) -> str:
     """Why a run cannot be tried again; empty when it can."""
     if run.ended is None:
         return f"run {run.id} has not ended"
-    if run.ended not in route.RETRIED:
+    if run.ended not in transition_choice.RETRIED:
         return f"run {run.id} has ended as {run.ended.value}; only one that failed or was rejected can be tried again"
     if run.rules < 2:
         return f"run {run.id} was begun by an older version, which kept too little of it; fork it instead"
@@ -38,7 +38,7 @@ def retry(draft: WorkingCopy) -> None:
         raise Refused(problem)
     wreck = draft.run.wreck
     assert wreck is not None  # noqa: S101 - an obstacle otherwise
-    route.reopen(draft)
+    transition_choice.reopen(draft)
     draft.state, draft.cause, draft.wreck = wreck.state, None, None
     draft.say("note", subject="retry", value=f"goes on in `{wreck.state}`")
     stand_again(draft, wreck)

@@ -4,7 +4,7 @@ That is what most events of most runs say, and where it leads is known once the 
 to the same run, commands and story, byte for byte; it only looks at everything else that might be so.
 """
 
-from detent.core import route
+from detent.core import transition_choice
 from detent.core.branch import record
 from detent.core.consequence import Consequence
 from detent.core.contract_lifecycle import open_contract
@@ -40,7 +40,7 @@ def take_shortcut(machine: Machine, run: Run, event: ContractMoved) -> WorkingCo
     except (ExpressionError, Refused):
         return None
     if draft.ready or draft.settled:
-        route.rest(draft)
+        transition_choice.rest(draft)
     return draft
 
 

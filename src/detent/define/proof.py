@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 from detent.core.compiled_machine import flat
 from detent.core.machine import Machine, Transition
 from detent.define.condition_truth import truth
-from detent.define.failure_map import (
+from detent.define.failure_analysis import (
     Atlas,
     Facts,
     IsIrreversible,

@@ -303,7 +303,7 @@ def guard(
     if isinstance(home, str) and home.startswith(("http://", "https://")):
         if policy is not None:
             raise Refused("the policy is the server's: leave `policy` out")
-        from detent.guarding.server_desk import open_server_desk
+        from detent.guarding.remote_call_journal import open_server_desk
 
         said = token or os.environ.get(TOKEN_VARIABLE, "")
         return FunctionGuard(partial(open_server_desk, home.rstrip("/"), said), options)

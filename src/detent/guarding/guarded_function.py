@@ -16,7 +16,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import plain
 from detent.errors import AlreadyDone, CallNotDone, InDoubt, Refused, Rejected, Waiting
-from detent.guarding.call_desk import CallOrder
+from detent.guarding.call_journal import CallOrder
 from detent.guarding.function_schema import FunctionSchema, to_json
 from detent.guarding.mailbox import (
     CallSettled,

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from detent.core.effect_type import Effect
 from detent.define import find_effects
-from detent.effects.caller_process import CALLER_MARK, make_caller_effect
+from detent.effects.remote_function import CALLER_MARK, make_caller_effect
 from detent.errors import DefinitionError, Refused
 from detent.kit.agent import MARK, Surroundings, find_agent
 

@@ -12,8 +12,8 @@ from detent.core.people import Person
 from detent.core.value import digest
 from detent.errors import DetentError, Unknown
 from detent.host.people import user_name
+from detent.kit.one_time_token import TicketFolder, hash_secret
 from detent.kit.people_file import TOKEN_VARIABLE, PeopleFile
-from detent.kit.ticket import TicketFolder, hash_secret
 
 if TYPE_CHECKING:
     from detent.core.identity import By

@@ -25,8 +25,8 @@ from detent.define.irreversible_call import BUILTIN
 from detent.define.policy import compile_policy
 from detent.define.workflow import Workflow, compile_document, load_workflow
 from detent.errors import DefinitionError, Refused
+from detent.host.concurrency_group import NAME as GROUP
 from detent.host.parts.replay import entries, verify
-from detent.host.run_group import NAME as GROUP
 from detent.testing.case import Case, CaseStep, Tools, differences, read_cases
 from detent.testing.coverage import Way
 from detent.testing.stub_answer import judge_answers

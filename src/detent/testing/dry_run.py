@@ -15,8 +15,8 @@ from detent.core.policy import Policy
 from detent.core.question import Question
 from detent.core.run import Run
 from detent.errors import Refused
+from detent.host.concurrency_group import NAME as GROUP
 from detent.host.parts.replay import entries
-from detent.host.run_group import NAME as GROUP
 from detent.testing.case import Tools
 from detent.testing.case_run import CASE_ROUNDS, INITIATOR, MOMENT_S, RUN, stub
 from detent.testing.world import MortalHost, World, simulate

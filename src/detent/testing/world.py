@@ -29,7 +29,7 @@ from detent.host.embedded.host import EmbeddedHost
 from detent.host.embedded.journal import Journal
 from detent.host.embedded.writer import Done, InlineWriter
 from detent.host.parts.clock import Alarm
-from detent.host.parts.journal import Batch
+from detent.host.parts.journal_query import Batch
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.secret_box import SecretFolder
 from detent.kit.people_file import PeopleFile

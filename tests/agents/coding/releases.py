@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
-from detent.agents.coding.classification import JudgingPaths
+from detent.agents.coding.file_role import JudgingPaths
 from detent.agents.coding.job import Job
 from detent.agents.coding.settings import settings
 from tests.agents.coding.world import git, office, worker

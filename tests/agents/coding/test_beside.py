@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from detent.agents.coding import parallel, plan, plan_parser
+from detent.agents.coding import parallel_schedule, plan, plan_parser
 from detent.agents.coding.job import Job, Planned, update_task
 from detent.agents.coding.plan import Task, TaskPlan
 from tests.agents.coding.world import GOOD, configured, git, office, project, worker
@@ -95,10 +95,10 @@ def test_only_ready_untried_tasks_without_a_common_file_go_together() -> None:
         Task("T-5", "e", is_parallel=True, files=("doc",)),
     )
     job = Job(plan=Planned(TaskPlan("p", tasks=tasks), "d"), workspace="tree")
-    assert parallel.list_beside(job, tasks[0]) == ("T-1", "T-5")
-    assert parallel.list_beside(job, tasks[2]) == ()
+    assert parallel_schedule.list_beside(job, tasks[0]) == ("T-1", "T-5")
+    assert parallel_schedule.list_beside(job, tasks[2]) == ()
     done = update_task(update_task(job, "T-1", status="DONE"), "T-5", is_alone=True)
-    assert parallel.list_beside(done, tasks[1]) == ("T-2", "T-4")
+    assert parallel_schedule.list_beside(done, tasks[1]) == ("T-2", "T-4")
 
 
 def test_the_mark_is_read_and_written() -> None:

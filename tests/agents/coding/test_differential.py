@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from detent.agents.coding.differential import TestDoubts
-from detent.agents.coding.evidence import Evidence
+from detent.agents.coding.check_result import Evidence
 from detent.agents.coding.settings import CheckStep
+from detent.agents.coding.test_sensitivity import TestDoubts
 from detent.effects.sandbox import find_problem
 from tests.agents.coding.test_dishonest import RIGHT, choose, make_project
 from tests.agents.coding.world import configured, git, office, project, worker

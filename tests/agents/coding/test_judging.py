@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from detent.agents.coding.changed_expectation import change_expectations, describe_claims, find_lost_examples
-from detent.agents.coding.classification import JudgingPaths, is_judge, read_rules
+from detent.agents.coding.file_role import JudgingPaths, is_judge, read_rules
 from detent.agents.coding.mutation import make_mutants
 from detent.agents.coding.suspect_change import find_suspects
 

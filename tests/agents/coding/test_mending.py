@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from detent.agents.coding import known_failure, plan_parser
-from detent.agents.coding.evidence import Checked, Evidence, Failing, OnlyHere
+from detent.agents.coding.check_result import Checked, Evidence, Failing, OnlyHere
 from detent.agents.coding.plan import write_plan
 from tests.agents.coding.world import BAD, GOOD, configured, office, project, worker
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from detent.agents.coding import check, detection, evidence, settings, test_report_parser
-from detent.agents.coding.evidence import Checked, Evidence, Failing
+from detent.agents.coding import check, check_detection, check_result, settings, test_report_parser
+from detent.agents.coding.check_result import Checked, Evidence, Failing
 from detent.agents.coding.job_sandbox import Workplace
 from detent.agents.coding.settings import CheckStep
 from detent.errors import DefinitionError
@@ -44,7 +44,7 @@ def test_the_checks_of_a_project_are_detected(files: dict[str, str], steps: list
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    found = detection.detect(tmp_path)
+    found = check_detection.detect(tmp_path)
     assert [step.name for step in found] == steps
     (tmp_path / settings.FILE).write_text(settings.write_settings(settings.Settings(verify=found)))
     again = settings.read(tmp_path)
@@ -187,33 +187,33 @@ def red(*tests: str, **given: object) -> Evidence:
 
 
 def test_only_what_was_not_wrong_before_counts() -> None:
-    assert [f.test for f in evidence.faults(red("a", "b"), red("a"))] == ["b"]
-    assert evidence.faults(red("a"), red("a", "b")) == ()
-    assert [f.test for f in evidence.faults(red("a", is_strict=True), red("a"))] == ["a"]
-    assert evidence.faults(red("a", is_required=False), None) == ()
-    assert len(evidence.faults(red(tail="?"), None)) == 1
-    assert evidence.faults(red(), red()) == ()  # red before, red now, no details: nobody can tell
+    assert [f.test for f in check_result.faults(red("a", "b"), red("a"))] == ["b"]
+    assert check_result.faults(red("a"), red("a", "b")) == ()
+    assert [f.test for f in check_result.faults(red("a", is_strict=True), red("a"))] == ["a"]
+    assert check_result.faults(red("a", is_required=False), None) == ()
+    assert len(check_result.faults(red(tail="?"), None)) == 1
+    assert check_result.faults(red(), red()) == ()  # red before, red now, no details: nobody can tell
 
 
 def test_a_signature_does_not_see_numbers() -> None:
-    one = [evidence.Fault("t", "at 0x7f12 line 3", "a")]
-    two = [evidence.Fault("t", "at 0x9999 line 8", "a")]
-    assert evidence.signature(one) == evidence.signature(two)
-    assert evidence.signature(one) != evidence.signature([evidence.Fault("t", "at 0x7f12 line 3", "b")])
+    one = [check_result.Fault("t", "at 0x7f12 line 3", "a")]
+    two = [check_result.Fault("t", "at 0x9999 line 8", "a")]
+    assert check_result.signature(one) == check_result.signature(two)
+    assert check_result.signature(one) != check_result.signature([check_result.Fault("t", "at 0x7f12 line 3", "b")])
 
 
 def test_tests_that_disappear_are_noticed() -> None:
     def counted(passed: int, skipped: int = 0) -> Evidence:
         return Evidence("t", steps=(Checked("t", "t", passed=passed, skipped=skipped, counted=True),))
 
-    assert "9 tests ran; there were 10" in evidence.shrunk(counted(9), counted(10), 0)
-    assert "1 tests were skipped" in evidence.shrunk(counted(10, 1), counted(10), 0)
-    assert evidence.shrunk(counted(9), counted(10), 1) == ""
-    assert evidence.shrunk(counted(11), counted(10), 0) == ""
+    assert "9 tests ran; there were 10" in check_result.shrunk(counted(9), counted(10), 0)
+    assert "1 tests were skipped" in check_result.shrunk(counted(10, 1), counted(10), 0)
+    assert check_result.shrunk(counted(9), counted(10), 1) == ""
+    assert check_result.shrunk(counted(11), counted(10), 0) == ""
 
 
 def test_globs() -> None:
     globs = ("**/__pycache__/**", "detent.code.yaml", "migrations/**", "docs")
     paths = ["a/__pycache__/x.pyc", "__pycache__/x", "detent.code.yaml", "migrations/a/b", "docs/a", "src/docs.py", "a"]
-    assert evidence.without(paths, globs) == ["src/docs.py", "a"]
-    assert evidence.matching(paths, ()) == []
+    assert check_result.without(paths, globs) == ["src/docs.py", "a"]
+    assert check_result.matching(paths, ()) == []

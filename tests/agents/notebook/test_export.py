@@ -17,7 +17,7 @@ from detent.agents.notebook.export import FORMS, html, ipynb, markdown, render
 from detent.agents.notebook.export.table_column import align_columns
 from detent.agents.notebook.script_planner import read_script
 from detent.errors import Refused
-from detent.kit.markup import clean_html
+from detent.kit.html_sanitiser import clean_html
 from tests.web.kit import CHROMIUM, missing
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()

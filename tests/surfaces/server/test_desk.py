@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from detent import Action, Machine, Question, Status, table
-from detent.surfaces.server import question_desk as desk_module
-from detent.surfaces.server.question_desk import DeskFilter, QuestionDesk
+from detent.surfaces.server import question_index as desk_module
+from detent.surfaces.server.question_index import DeskFilter, QuestionDesk
 from tests.surfaces.server.stage import Stage, stage
 
 

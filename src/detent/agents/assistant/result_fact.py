@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from detent.agents.assistant.image import take_images
-from detent.core.route import REJECTIONS
+from detent.core.transition_choice import REJECTIONS
 from detent.core.value import digest
 
 TEXT_MAX = 8000

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from detent.agents.coding import runner_report, test_report_parser
-from detent.agents.coding.evidence import FAILURES_MAX, IDS_MAX, Checked
+from detent.agents.coding.check_result import FAILURES_MAX, IDS_MAX, Checked
 from detent.agents.coding.job_sandbox import Workplace
 from detent.agents.coding.port import Hear
 from detent.agents.coding.settings import CheckStep

@@ -11,8 +11,8 @@ import msgspec
 
 from detent.agents.coding import check
 from detent.agents.coding.check import Ran
+from detent.agents.coding.check_result import without
 from detent.agents.coding.effect_context import Stage
-from detent.agents.coding.evidence import without
 from detent.agents.coding.job_sandbox import Workplace, arrange, include
 from detent.agents.coding.port import limits_of
 from detent.agents.coding.settings import CheckStep

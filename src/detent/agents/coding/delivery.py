@@ -5,8 +5,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from detent.agents.coding.check_result import matching
 from detent.agents.coding.effect_context import Stage, now
-from detent.agents.coding.evidence import matching
 from detent.agents.coding.job import Blocked, Job, Landed, add_note, update_task
 from detent.agents.coding.workspace import checkout, difference
 from detent.agents.coding.workspace.landing import LABEL, MadeTree

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from detent.agents.coding import active_context
-from detent.agents.coding.evidence import without
+from detent.agents.coding.check_result import without
 from detent.agents.coding.job import Job, job_of, patch
 from detent.agents.coding.workspace import Checkpoint, Repository, checkout, checkpoint_record, difference
 from detent.core.contract import Contract

@@ -1,7 +1,7 @@
 """The effects of the lifecycle by name; a host that drives coding runs is given these."""
 
-from detent.agents.coding.ending import archive, report, undo
 from detent.agents.coding.execution import baseline, checkpoint, choose, repair, restore, verify, work
+from detent.agents.coding.job_ending import archive, report, undo
 from detent.agents.coding.parallel_work import work_beside
 from detent.agents.coding.planning import brief, make_plan, present
 from detent.agents.coding.publication import ask_ci, open_pull, push

@@ -15,10 +15,10 @@ from detent.agents.coding import active_context, check, known_failure, lifecycle
 from detent.agents.coding import settings as configuration
 from detent.agents.coding import worker_process as leash
 from detent.agents.coding import worker_registry as crew
+from detent.agents.coding.check_result import Evidence
 from detent.agents.coding.clean_checkout import list_outside
 from detent.agents.coding.delivery import discard_copies
 from detent.agents.coding.effect_context import Stage, folder_of, now, open_copy, open_repository, set_stage
-from detent.agents.coding.evidence import Evidence
 from detent.agents.coding.git_backup import Guard, describe_games, read_steering
 from detent.agents.coding.job import FINAL, Job, add_note, job_of, update_task
 from detent.agents.coding.job_sandbox import arrange, find_shared, include

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from detent.agents.coding.evidence import Evidence, Fault
+from detent.agents.coding.check_result import Evidence, Fault
 from detent.agents.coding.plan import TaskPlan
 from detent.agents.coding.settings import Settings
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from detent.agents.coding.evidence import Evidence, Failing, Fault
+from detent.agents.coding.check_result import Evidence, Failing, Fault
 from detent.agents.coding.plan import TaskPlan
 
 ALL, NONE = "all", "none"

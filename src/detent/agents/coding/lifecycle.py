@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import evidence as evidences
-from detent.agents.coding import known_failure, parallel
-from detent.agents.coding.evidence import Evidence, Fault
+from detent.agents.coding import check_result as evidences
+from detent.agents.coding import known_failure, parallel_schedule
+from detent.agents.coding.check_result import Evidence, Fault
 from detent.agents.coding.job import FINAL, Blocked, Current, Job, LastWord, add_note, update_task
 from detent.agents.coding.plan import Task, order
 from detent.agents.coding.settings import Budget
@@ -160,8 +160,8 @@ def choose(job: Job, tree: str, changed: Sequence[str] = ()) -> Job:
         progress = job.progress(task.id)
         done = all(job.progress(other).status in ("DONE", "SKIPPED") for other in task.depends)
         if progress.status in ("PENDING", "IN_PROGRESS") and done:
-            beside = parallel.list_beside(job, task)
-            return parallel.begin_beside(job, beside) if len(beside) > 1 else _begin(job, task.id, "work")
+            beside = parallel_schedule.list_beside(job, task)
+            return parallel_schedule.begin_beside(job, beside) if len(beside) > 1 else _begin(job, task.id, "work")
     stuck = [task.id for task in tasks if job.progress(task.id).status not in ("DONE", "SKIPPED")]
     if stuck:
         return block(job, "no_runnable", f"no task can run: {', '.join(stuck)}", stuck[0])

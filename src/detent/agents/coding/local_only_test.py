@@ -14,8 +14,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from detent.agents.coding.check import Ran
+from detent.agents.coding.check_result import Checked, OnlyHere, matching, without
 from detent.agents.coding.clean_checkout import Court, list_outside
-from detent.agents.coding.evidence import Checked, OnlyHere, matching, without
 from detent.agents.coding.job_sandbox import arrange
 from detent.agents.coding.settings import CheckStep
 

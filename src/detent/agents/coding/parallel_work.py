@@ -13,11 +13,11 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import active_context, execution, lifecycle, parallel
+from detent.agents.coding import active_context, execution, lifecycle, parallel_schedule
 from detent.agents.coding import worker_process as leash
+from detent.agents.coding.check_result import Evidence
 from detent.agents.coding.clean_checkout import NAMES
 from detent.agents.coding.effect_context import Stage, folder_of, now, open_copy, set_stage
-from detent.agents.coding.evidence import Evidence
 from detent.agents.coding.git_backup import Guard
 from detent.agents.coding.job import Current, Job, add_note, job_of, update_task
 from detent.agents.coding.job_sandbox import arrange, include
@@ -62,7 +62,7 @@ async def probe(contract: Contract) -> Outcome:
         raise EffectFailed("the worker had not been started")
     after = replace(job, restore=job.step.checkpoint, step=Current(), verdict="ATTEMPT_INTERRUPTED")
     for task in folders:
-        after = parallel.leave_alone(after, task, "it was interrupted", now())
+        after = parallel_schedule.leave_alone(after, task, "it was interrupted", now())
     names = ("restore", "step", "verdict", "tasks", "log")
     patched = {name: msgspec.to_builtins(getattr(after, name)) for name in names}
     return Outcome({"ended": "interrupted"}, raises=after.verdict, patch=patched)
@@ -151,7 +151,7 @@ def _add_costs(job: Job, made: SideResult) -> Job:
 async def _merge(stage: Stage, job: Job, made: SideResult, base: str, key: str) -> Job:
     """Bring one task's work into the job's copy and check it there; what does not fit is kept, told, and done again."""
     if made.problem or made.found is None:
-        return parallel.leave_alone(job, made.task, made.problem or "nothing came of it", now())
+        return parallel_schedule.leave_alone(job, made.task, made.problem or "nothing came of it", now())
     before = await stage.checkpoint(f"before {made.task} was merged")
     done = await stage.repository.land(stage.run_id, base, MadeTree(made.found.tree, made.found.permissions))
     if done.conflicts:
@@ -159,7 +159,7 @@ async def _merge(stage: Stage, job: Job, made: SideResult, base: str, key: str) 
         shown = ", ".join(done.conflicts[:5])
         why = f"it does not fit what was merged before it: {shown}; its files are kept as {kept.id}"
         hint = f"Another task has changed {shown} meanwhile. Build on what is there now."
-        return parallel.leave_alone(job, made.task, why, now(), hint)
+        return parallel_schedule.leave_alone(job, made.task, why, now(), hint)
     own = replace(job, step=Current(go="work", task=made.task, attempt=1, key=job.step.key, report={"ended": "exited"}))
     own = update_task(own, made.task, tree=before.tree, checkpoint=before.id)
     if done.after == made.found.tree and made.evidence is not None:  # it is the first: what was checked alone is this
@@ -171,7 +171,7 @@ async def _merge(stage: Stage, job: Job, made: SideResult, base: str, key: str) 
     await stage.repository.rollback(before)
     kept = await made.stage.repository.checkpoint(stage.run_id, f"{made.task}, which did not fit")
     why = f"good alone, but not together with the others: {_explain(after, made.task)}; its files are kept as {kept.id}"
-    return parallel.leave_alone(job, made.task, why, now())
+    return parallel_schedule.leave_alone(job, made.task, why, now())
 
 
 def _accept(job: Job, own: Job, made: SideResult, found: Evidence, how: str) -> Job:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from detent.agents.coding import (
     active_context,
-    classification,
+    file_role,
     known_failure,
     plan,
     plan_parser,
@@ -205,7 +205,7 @@ def _adopt_plan(stage: Stage, job: Job, text: str) -> Job:
 def find_judges(job: Job) -> tuple[str, ...]:
     """What judges the work, as the project is now."""
     root = Path(job.root)
-    return classification.list_judges(root, job.settings.verify, list(repository_survey.list_files(root)))
+    return file_role.list_judges(root, job.settings.verify, list(repository_survey.list_files(root)))
 
 
 def digest_of(job: Job, body: plan.TaskPlan) -> str:

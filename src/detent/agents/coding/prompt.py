@@ -3,7 +3,7 @@
 import json
 from collections.abc import Sequence
 
-from detent.agents.coding.evidence import Fault
+from detent.agents.coding.check_result import Fault
 from detent.agents.coding.job import FINAL, Job
 from detent.agents.coding.lifecycle import task_of, to_mend
 from detent.agents.coding.port import PlanBrief

@@ -12,8 +12,8 @@ import msgspec
 from msgspec.structs import replace
 
 from detent.agents.coding import lifecycle
+from detent.agents.coding.check_result import Evidence, Fault
 from detent.agents.coding.effect_context import Stage, now, open_repository, set_stage
-from detent.agents.coding.evidence import Evidence, Fault
 from detent.agents.coding.execution import commit_verified
 from detent.agents.coding.github_api import CiResult, Forge
 from detent.agents.coding.job import FINAL, Job, Published, add_note, job_of

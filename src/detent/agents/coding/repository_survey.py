@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from detent.agents.coding.classification import CODE, JudgingPaths, read_text
+from detent.agents.coding.file_role import CODE, JudgingPaths, read_text
 
 FILES_MAX, READ_MAX = 5000, 256 * 1024
 SHOWN_MAX = 8

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from detent.agents.coding.evidence import MESSAGE_MAX, Failing
+from detent.agents.coding.check_result import MESSAGE_MAX, Failing
 
 PLUGIN = "detent_evidence"  # in the folder `runner`; it and this module agree on the next two
 VARIABLE = "DETENT_EVIDENCE"

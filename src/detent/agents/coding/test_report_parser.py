@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from detent.agents.coding.evidence import MESSAGE_MAX, Failing
+from detent.agents.coding.check_result import MESSAGE_MAX, Failing
 
 REPORT_MAX = 32 * 1024 * 1024
 _PLACE = re.compile(r"^(?P<file>[^\s:][^:\n]*?\.\w{1,6}):(?P<line>\d+)(?::\d+)?:?\s+(?P<message>\S.*)$", re.MULTILINE)

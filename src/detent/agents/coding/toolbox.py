@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from detent.agents.coding import check
-from detent.agents.coding.evidence import matching, without
+from detent.agents.coding.check_result import matching, without
 from detent.agents.coding.port import Assignment, Hear
 from detent.effects.llm import Tool
 

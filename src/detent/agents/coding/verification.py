@@ -16,16 +16,16 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import changed_expectation, classification, differential, local_only_test, suspect_change
+from detent.agents.coding import changed_expectation, file_role, local_only_test, suspect_change, test_sensitivity
 from detent.agents.coding.check import Ran
-from detent.agents.coding.classification import JudgingPaths, Kind
+from detent.agents.coding.check_result import Checked, Evidence, Failing, ReviewItem, Word, faults, without
 from detent.agents.coding.clean_checkout import NAMES, TEXT_MAX, Court, find_added_lines
-from detent.agents.coding.differential import TestDoubts, before
 from detent.agents.coding.effect_context import Stage, now
-from detent.agents.coding.evidence import Checked, Evidence, Failing, ReviewItem, Word, faults, without
+from detent.agents.coding.file_role import JudgingPaths, Kind
 from detent.agents.coding.job import Job
 from detent.agents.coding.job_sandbox import find_shared, list_installations
 from detent.agents.coding.settings import CheckStep
+from detent.agents.coding.test_sensitivity import TestDoubts, before
 from detent.agents.coding.workspace import checkout, difference
 from detent.agents.coding.workspace.difference import PathStep
 from detent.agents.coding.workspace.snapshot import Snapshot
@@ -55,7 +55,7 @@ async def measure(stage: Stage, key: str, tree: str) -> Evidence:
     body = {one.checked.name: one.passed for one in ran}
     path = stage.folder / NAMES
     await asyncio.to_thread(path.write_text, json.dumps(body), "utf-8")
-    around = await asyncio.to_thread(classification.read_around, Path(stage.job.root))
+    around = await asyncio.to_thread(file_role.read_around, Path(stage.job.root))
     only_here = tuple(await local_only_test.find_only_here(court, tree, ran, checks))
     seconds = round(now() - begun, 3)
     return Evidence(
@@ -67,7 +67,7 @@ def _find_uninstalled(checked: Checked, paths: Collection[str]) -> Checked:
     """Of a step in which no test could be read: whether the project is merely not installed for its Python."""
     missing = {found[1] if (found := _NO_MODULE.search(one.message)) else "" for one in checked.failures}
     name = missing.pop() if len(missing) == 1 else ""
-    if not name or not any(f"{root}/{name}/__init__.py" in paths for root in classification.ROOTS):
+    if not name or not any(f"{root}/{name}/__init__.py" in paths for root in file_role.ROOTS):
         return checked
     why = (
         f"no test can be read, because the project's own `{name}` is not installed for this Python. Make an "
@@ -112,7 +112,7 @@ async def verify(
     review = change.review
     agreed = {item.path for item in review if item.name in approved}
     if is_good and agreed:
-        notes += await differential.list_replaced(court, change.tree, steps, change.judging, agreed)
+        notes += await test_sensitivity.list_replaced(court, change.tree, steps, change.judging, agreed)
     if word == "verified" and is_good:
         doubts = await _try_tests(court, change, steps, own or ran, known)
         notes += doubts.notes
@@ -172,17 +172,17 @@ async def _try_tests(
 ) -> TestDoubts:
     """Whether the tests would notice: on the old source, and on mutants, with the worker's new tests as well."""
     new = {test for one in ran for test in one.passed if test not in known.get(one.checked.name, ())}
-    doubts = await differential.try_old_source(court, change.tree, steps, change.source, new)
+    doubts = await test_sensitivity.try_old_source(court, change.tree, steps, change.source, new)
     seconds = sum(one.checked.seconds for one in ran)
-    if seconds <= differential.TURNED_SECONDS_MAX:
+    if seconds <= test_sensitivity.TURNED_SECONDS_MAX:
         passed = {test for one in ran for test in one.passed}
-        deaf = await differential.try_expectations(court, change.tree, steps, new, passed)
+        deaf = await test_sensitivity.try_expectations(court, change.tree, steps, new, passed)
         doubts = replace(doubts, deaf=deaf)
-    if seconds > differential.SECONDS_MAX or doubts.deaf:
+    if seconds > test_sensitivity.SECONDS_MAX or doubts.deaf:
         return doubts
     loaded = {os.path.relpath(file, court.site.seen) for one in ran for file in one.files}
     source = {path: step for path, step in change.source.items() if path in loaded} or change.source
-    return await differential.try_mutants(court, change.tree, steps, source, doubts)
+    return await test_sensitivity.try_mutants(court, change.tree, steps, source, doubts)
 
 
 def _list_deaf(job: Job, tree: str, doubts: TestDoubts) -> list[ReviewItem]:
@@ -202,7 +202,7 @@ def _is_open(evidence: Evidence, baseline: Evidence | None) -> bool:
 def _find_around(job: Job) -> str:
     """A settings file above the project that came or changed since the baseline: checks would read it."""
     before = job.baseline.around if job.baseline else {}
-    found = classification.read_around(Path(job.root)) if job.baseline and job.baseline.at and job.workspace else before
+    found = file_role.read_around(Path(job.root)) if job.baseline and job.baseline.at and job.workspace else before
     changed = sorted(path for path in {*before, *found} if before.get(path) != found.get(path))
     return f"{changed[0]}, which tools read although it is outside of the project, is not as it was" if changed else ""
 
@@ -217,12 +217,12 @@ async def _read_rules(court: Court, steps: Sequence[CheckStep]) -> JudgingPaths:
     shared = find_shared(court.job.root, court.place.root, court.job.settings)
     texts = court.stage.folder / "rules"
     await asyncio.to_thread(texts.mkdir, parents=True, exist_ok=True)
-    for name in classification.SETTINGS:
+    for name in file_role.SETTINGS:
         body = await court.read(blobs[name][1]) if name in blobs else ""
         await asyncio.to_thread((texts / name).write_text, body, "utf-8")
     checks = [*court.job.settings.verify, *steps]
     found = [*(str(Path(court.job.root) / name) for name in shared), *list_installations(checks)]
-    return classification.read_rules(texts, checks, blobs, found)
+    return file_role.read_rules(texts, checks, blobs, found)
 
 
 async def _list_changes(court: Court, judging: Mapping[str, PathStep], kinds: Mapping[str, str]) -> list[ReviewItem]:
@@ -246,7 +246,7 @@ async def _read_tests(court: Court) -> list[str]:
     """The texts of the tests of the beginning."""
     blobs = await checkout.list_blobs(court.project, court.base)
     rules = JudgingPaths()
-    names = [path for path in blobs if path.endswith(classification.CODE) and _holds_tests(rules, path)]
+    names = [path for path in blobs if path.endswith(file_role.CODE) and _holds_tests(rules, path)]
     asked = "".join(f"{blobs[path][1]}\n" for path in names[:TESTS_MAX]).encode()
     rest = await court.project.view("cat-file", "--batch", stdin=asked) if names else b""
     found = []
@@ -270,7 +270,7 @@ async def _find_judges(
         if kinds[path] == "source" and step.old_mode not in (LINK, NOTHING):
             was = await court.read(step.old) if path.endswith(".py") else ""
             is_run = path in court.tested and not path.endswith(".py")  # documentation whose examples are tests
-            if is_run or classification.is_judge(path, was, tests):
+            if is_run or file_role.is_judge(path, was, tests):
                 kinds[path] = "test"
 
 

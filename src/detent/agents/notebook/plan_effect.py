@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from detent.agents.notebook.kernel_restore import way_given
+from detent.agents.notebook.kernel_session import judge_acceptance, questions
 from detent.agents.notebook.machine import PLANNER_FAILED
 from detent.agents.notebook.notebook_plan import default_template
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.observation import feedback, goal, observe
 from detent.agents.notebook.planning_response import Advice
 from detent.agents.notebook.port import PlannerFailed
-from detent.agents.notebook.run_kernels import judge_acceptance, questions
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome
 from detent.core.progress import say

@@ -16,12 +16,12 @@ from detent.agents.notebook.action import registry as every_action
 from detent.agents.notebook.action_effects import Acting, confirm, go_on, record
 from detent.agents.notebook.effect_declaration import DECLARED
 from detent.agents.notebook.generate_effect import generate
+from detent.agents.notebook.kernel_session import Bench, NeedsConsent
 from detent.agents.notebook.notebook_file import publish
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.plan_effect import Planning
 from detent.agents.notebook.port import Advisers
 from detent.agents.notebook.registry import ActionRegistry
-from detent.agents.notebook.run_kernels import Bench, NeedsConsent
 from detent.core.contract import Contract
 from detent.core.effect_type import Effect, EffectFailed, Outcome
 from detent.core.status import Status

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 from detent.core.run import Run
 from detent.errors import JournalError
 from detent.host.parts.fold import FoldPlan
-from detent.host.parts.journal import Batch
+from detent.host.parts.journal_query import Batch
 from detent.host.parts.loaded_run import LoadedRun
 
 T = TypeVar("T")

@@ -34,7 +34,7 @@ from detent.host.parts.outcome import (
 from detent.host.parts.secret import NONE, Secrets, hide, list_secrets
 
 if TYPE_CHECKING:
-    from detent.host.embedded.part import ChildHost
+    from detent.host.embedded.host_protocol import ChildHost
 
 _CHILD_MARK = " child"
 

@@ -32,7 +32,7 @@ from detent.host.parts.secret import Secrets, list_secrets
 from detent.host.standing import ASK_WITHIN_S, settle_time
 
 if TYPE_CHECKING:
-    from detent.host.embedded.part import ContractPerformer, Performer
+    from detent.host.embedded.host_protocol import ContractPerformer, Performer
 
 CRASHED = UnknownOutcome()
 _LATE_MARK, _PROBE_MARK = " late", " probe"

@@ -8,16 +8,16 @@ from detent.core.events import Started
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError
+from detent.host.concurrency_group import reconcile
 from detent.host.embedded.contract_executor import Attempts
 from detent.host.embedded.recovery import take_up
 from detent.host.embedded.run_engine import SECRETS_GO, Drive
 from detent.host.parts.claim_check import differences, repair, right_holders
-from detent.host.parts.journal import Batch, Nobody
+from detent.host.parts.journal_query import Batch, Nobody
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.restore_gap import Gap
 from detent.host.parts.verbs import Verbs
 from detent.host.reading import Summary
-from detent.host.run_group import reconcile
 
 
 class EmbeddedHost(Drive, Verbs):

@@ -25,7 +25,7 @@ from detent.host.embedded.schema import (
     roll_back,
 )
 from detent.host.embedded.wal_preallocation import WalPreallocation
-from detent.host.parts.journal import SUMMARY, Batch, Claim, JournalIdentity, encode
+from detent.host.parts.journal_query import SUMMARY, Batch, Claim, JournalIdentity, encode
 from detent.host.parts.listing import Listing
 from detent.host.reading import Note
 

@@ -12,7 +12,7 @@ from detent.core.events import CANCEL, RELEASE, Signalled
 from detent.core.status import Status
 from detent.errors import DetentError
 from detent.host.embedded.contract_executor import Attempts
-from detent.host.embedded.part import Performer
+from detent.host.embedded.host_protocol import Performer
 from detent.host.parts.child import awaiting
 from detent.host.parts.family import children, family
 from detent.host.parts.loaded_run import LoadedRun

@@ -30,13 +30,13 @@ from detent.host.embedded.lock import Lock, holder
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Writer, flush
 from detent.host.parts.admission import Admission
+from detent.host.parts.call_preparation import describe_ground
 from detent.host.parts.clock import Clock, SystemClock
 from detent.host.parts.fold import FoldRoom
 from detent.host.parts.idempotency_claim import Claims
-from detent.host.parts.journal import Batch, Nobody
+from detent.host.parts.journal_query import Batch, Nobody
 from detent.host.parts.loaded_run import LoadedRun, ResidentRun, drop_ended, load, may_trail
 from detent.host.parts.outbox import Outbox
-from detent.host.parts.precaution import describe_ground
 from detent.host.parts.progress_listener import Onlookers
 from detent.host.parts.projector import ProjectionRow
 from detent.host.parts.restore_gap import open_gap

@@ -11,7 +11,7 @@ from detent.errors import DetentError, EventRefused
 from detent.host.parts.clock import Alarm
 
 if TYPE_CHECKING:
-    from detent.host.embedded.part import Mover
+    from detent.host.embedded.host_protocol import Mover
 
 
 SPARE = 1000

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from detent.errors import JournalError
 from detent.host.embedded.journal import Journal
-from detent.host.parts.journal import Batch, Nobody
+from detent.host.parts.journal_query import Batch, Nobody
 
 Done = Callable[[JournalError | None], None]
 Group = list[tuple[Batch, Done]]

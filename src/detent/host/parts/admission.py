@@ -13,7 +13,7 @@ from detent.core.people import People
 from detent.core.policy import ROLE, SPEAKER
 from detent.errors import JournalError, NotPermitted, Refused
 from detent.host.ancestry import Origin, can_know, origin_of
-from detent.host.parts.journal import AnyJournal
+from detent.host.parts.journal_query import AnyJournal
 from detent.host.parts.loaded_run import load
 from detent.host.people import (
     GUARDED,

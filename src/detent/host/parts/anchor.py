@@ -22,7 +22,7 @@ from detent.core.run import Run
 from detent.errors import JournalError, ReplayError
 from detent.host.housekeeping import ANCHORED
 from detent.host.parts.claim_check import differences
-from detent.host.parts.journal import CLAIMS, AnyJournal, Record
+from detent.host.parts.journal_query import CLAIMS, AnyJournal, Record
 from detent.host.parts.loaded_run import load
 from detent.host.parts.replay import verify
 from detent.host.reading import AnchorLine, AnchorProof, JournalHead

@@ -28,7 +28,7 @@ from detent.core.signed_answer import (
     unsigned_problem,
 )
 from detent.errors import BadSignature, JournalError, Refused
-from detent.host.parts.journal import AnyJournal
+from detent.host.parts.journal_query import AnyJournal
 from detent.host.people import RECORD_ID, Keys
 from detent.host.ssh_signature import find_flaw, list_signers
 

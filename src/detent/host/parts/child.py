@@ -22,7 +22,7 @@ from detent.errors import DetentError, Refused, Unknown
 from detent.host.parts.secret import Secrets, list_secrets
 
 if TYPE_CHECKING:
-    from detent.host.parts.journal import AnyJournal
+    from detent.host.parts.journal_query import AnyJournal
     from detent.host.parts.loaded_run import LoadedRun
     from detent.host.parts.secret_box import SecretKeeper
 

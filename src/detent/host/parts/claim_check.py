@@ -14,7 +14,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import JournalError, ReplayError
 from detent.host.parts.idempotency_claim import OPEN, judge_fate, place_of
-from detent.host.parts.journal import CLAIMS, AnyJournal, Batch, Claim, Record
+from detent.host.parts.journal_query import CLAIMS, AnyJournal, Batch, Claim, Record
 from detent.host.parts.loaded_run import beginning, replay
 from detent.host.parts.restore_gap import is_gap
 

@@ -4,7 +4,7 @@ A parent only waits for its child and is at rest meanwhile; so whoever takes up 
 """
 
 from detent.errors import Unknown
-from detent.host.parts.journal import AnyJournal
+from detent.host.parts.journal_query import AnyJournal
 from detent.host.reading import Member
 
 # A child's `parent` is "RUN CONTRACT", and the sign after a blank is `!`: the range is all children of a run.

@@ -9,7 +9,7 @@ from detent.core.fork_migrate import FORK_RULES
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.errors import Refused
-from detent.host.parts.journal import AnyJournal
+from detent.host.parts.journal_query import AnyJournal
 from detent.host.parts.loaded_run import Point, beginning, load, replay, seq_at
 from detent.host.parts.replay import find
 

@@ -16,7 +16,7 @@ from detent.core.question import Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.host.parts.clock import Clock
-from detent.host.parts.journal import AnyJournal, Batch, Claim, decode_event, encode
+from detent.host.parts.journal_query import AnyJournal, Batch, Claim, decode_event, encode
 from detent.host.parts.restore_gap import GAP, Gap, is_gap, note_in_question
 
 REUSED = "Its result is used."  # how a question ends that the journal answers by itself

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from detent.errors import JournalError
-from detent.host.parts.journal import AnyJournal, Record, record_of_row
+from detent.host.parts.journal_query import AnyJournal, Record, record_of_row
 from detent.host.reading import Query, Step
 
 SCAN_MAX = 20_000  # rows one search looks at

@@ -14,7 +14,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.tolerance import list_tolerated
 from detent.errors import DetentError, JournalError, Refused, ReplayError, Unknown
-from detent.host.parts.journal import TOLERATED, AnyJournal, Batch, EventRow, Record, chain, encode, genesis
+from detent.host.parts.journal_query import TOLERATED, AnyJournal, Batch, EventRow, Record, chain, encode, genesis
 from detent.host.standing import question_of
 
 ENGINE = "4"  # changes when the fold's meaning does: older snapshots are then ignored

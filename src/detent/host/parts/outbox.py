@@ -15,7 +15,7 @@ from detent.core.effect_type import Effect
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.host.parts.clock import Clock
-from detent.host.parts.journal import AnyJournal, Batch, Nobody
+from detent.host.parts.journal_query import AnyJournal, Batch, Nobody
 from detent.host.parts.outcome import describe_exception
 from detent.host.reading import Note
 

@@ -16,7 +16,7 @@ from detent.core.value import digest
 from detent.errors import NotPermitted, Unknown
 from detent.host.parts.admission import Admission
 from detent.host.parts.answer_signature import KeyRecord
-from detent.host.parts.journal import AnyJournal
+from detent.host.parts.journal_query import AnyJournal
 from detent.host.people import RECORD, RECORD_ID, keys_of, user_name
 
 WHY_MAX = 300  # letters of a reason

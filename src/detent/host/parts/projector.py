@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 from detent.core.history import Entry
 from detent.errors import JournalError
-from detent.host.parts.journal import AnyJournal
+from detent.host.parts.journal_query import AnyJournal
 from detent.host.parts.journal_tail import Tail
 from detent.host.parts.loaded_run import ResidentRun, engine
 from detent.host.parts.replay import Follower

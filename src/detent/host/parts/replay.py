@@ -10,7 +10,7 @@ from detent.core.status import Status
 from detent.errors import JournalError, Refused, ReplayError, Unknown
 from detent.host.parts.answer_signature import SignatureProof
 from detent.host.parts.claim_check import ClaimTally, check_run
-from detent.host.parts.journal import AnyJournal, Record
+from detent.host.parts.journal_query import AnyJournal, Record
 from detent.host.parts.loaded_run import Point, beginning, load, replay
 from detent.host.reading import Deed, Proof
 

@@ -21,7 +21,7 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, Refused
 from detent.host.parts.clock import Clock
-from detent.host.parts.journal import AnyJournal, Batch, Nobody, decode_event, encode
+from detent.host.parts.journal_query import AnyJournal, Batch, Nobody, decode_event, encode
 from detent.host.parts.loaded_run import LoadedRun, load
 from detent.host.run_id import is_made_id
 from detent.host.standing import ASK_WITHIN_S

@@ -11,7 +11,7 @@ from detent.core.identity import By
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.host.housekeeping import PRUNED
-from detent.host.parts.journal import AnyJournal
+from detent.host.parts.journal_query import AnyJournal
 
 AT_ONCE = 500  # runs that go in one transaction
 RECORDS = "('pruned', 'restored', 'anchored')"  # what was forgotten, restored and anchored is never forgotten

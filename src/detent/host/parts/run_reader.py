@@ -20,7 +20,7 @@ from detent.host.parts.anchor import check_anchor, read_head
 from detent.host.parts.claim_check import differences
 from detent.host.parts.following import Following, Watching
 from detent.host.parts.fork_origin import find_failed
-from detent.host.parts.journal import Record
+from detent.host.parts.journal_query import Record
 from detent.host.parts.journal_tail import Tail
 from detent.host.parts.listing import Listing
 from detent.host.parts.loaded_run import LoadedRun, ResidentRun, load, seq_at

@@ -11,7 +11,7 @@ from typing import Any
 
 from detent.core.events import Event, Started, digest_after
 from detent.errors import JournalError
-from detent.host.parts.journal import AnyJournal, Record, chain, genesis
+from detent.host.parts.journal_query import AnyJournal, Record, chain, genesis
 
 FORMAT = 1
 

@@ -34,13 +34,14 @@ from detent.core.run import Run
 from detent.core.value import digest, plain
 from detent.errors import BadSignature, NotPermitted, NotWaiting, Refused
 from detent.host.call_rate import take_slots
+from detent.host.concurrency_group import enter_again, enter_new, leave, mark_of
 from detent.host.parts.admission import Admission
 from detent.host.parts.anchor import anchor
 from detent.host.parts.answer_signature import check_meaning, check_signed, keep_signed
 from detent.host.parts.child import CHILD, declarations
 from detent.host.parts.clock import Clock
 from detent.host.parts.fork_origin import find_failed, find_origin
-from detent.host.parts.journal import Batch, genesis
+from detent.host.parts.journal_query import Batch, genesis
 from detent.host.parts.listing import Listing
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.people_record import change_people
@@ -51,7 +52,6 @@ from detent.host.parts.run_reader import RunReader
 from detent.host.parts.secret_box import SecretKeeper
 from detent.host.people import DOUBT, RECORD_ID
 from detent.host.policy_check import Rulings
-from detent.host.run_group import enter_again, enter_new, leave, mark_of
 from detent.host.run_id import check_run_id, new_run_id
 
 NAME_MAX = 200  # of a name that somebody who may not answer gives

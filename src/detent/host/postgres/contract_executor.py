@@ -37,9 +37,9 @@ from detent.host.parts.outcome import (
 from detent.host.parts.restore_gap import find_clearance, meet_gap, open_gap
 from detent.host.parts.secret import NONE, Secrets, hide, list_secrets
 from detent.host.postgres.fold_transaction import Moment
+from detent.host.postgres.host_protocol import PostgresPerformer
 from detent.host.postgres.job_delivery import TAKE_OVER, Beginning, Delivery, begin, hand_on, is_possible, take_over
 from detent.host.postgres.job_queue import RULES_NEEDED, end_job, find_job, name_need, name_place
-from detent.host.postgres.part import PostgresPerformer
 from detent.host.standing import ASK_WITHIN_S, settle_time
 
 CRASHED = UnknownOutcome()

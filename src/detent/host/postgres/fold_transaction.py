@@ -18,7 +18,7 @@ from detent.host.parts.child import child_id
 from detent.host.parts.clock import Clock
 from detent.host.parts.fold import FoldPlan, FoldRoom
 from detent.host.parts.idempotency_claim import Claims
-from detent.host.parts.journal import Batch, EventRow
+from detent.host.parts.journal_query import Batch, EventRow
 from detent.host.parts.loaded_run import LoadedRun, Point, beginning, load, replay
 from detent.host.parts.outbox import Outbox
 from detent.host.parts.restore_gap import open_gap

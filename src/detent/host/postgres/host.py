@@ -23,14 +23,15 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, JournalError, NotWaiting, Refused, Unknown
 from detent.host.address import find_place
+from detent.host.concurrency_group import reconcile
 from detent.host.parts.admission import Admission
+from detent.host.parts.call_preparation import describe_ground
 from detent.host.parts.child import awaiting, describe_end
 from detent.host.parts.claim_check import differences, repair, right_holders
 from detent.host.parts.clock import Clock
-from detent.host.parts.journal import Batch, Nobody
+from detent.host.parts.journal_query import Batch, Nobody
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.outbox import Outbox
-from detent.host.parts.precaution import describe_ground
 from detent.host.parts.restore_gap import Gap
 from detent.host.parts.secret_box import NoSecrets
 from detent.host.parts.verbs import Verbs
@@ -51,9 +52,8 @@ from detent.host.postgres.schema import check_version, find_places
 from detent.host.postgres.shared_people import SHARE_S, share_people
 from detent.host.postgres.sweep import Sweep
 from detent.host.postgres.wake_timer import Wakes
-from detent.host.postgres.worker_place import LEASE_S, WorkPlaces
+from detent.host.postgres.worker_affinity import LEASE_S, WorkPlaces
 from detent.host.reading import Note, Query, Summary
-from detent.host.run_group import reconcile
 
 SLOTS = 100  # effects at once in a process that has nothing else to say about it
 

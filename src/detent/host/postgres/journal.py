@@ -12,7 +12,7 @@ from psycopg_pool import PoolTimeout
 
 from detent.core.machine import Machine
 from detent.errors import JournalError
-from detent.host.parts.journal import Batch, Claim, EventRow, JournalIdentity, encode
+from detent.host.parts.journal_query import Batch, Claim, EventRow, JournalIdentity, encode
 from detent.host.parts.listing import Listing
 from detent.host.postgres.connection import GONE, Database, explain
 from detent.host.postgres.statement_batch import Statements

@@ -21,7 +21,7 @@ from detent.host.postgres.connection import Database, explain
 from detent.host.postgres.job_queue import QUEUE
 from detent.host.postgres.journal import KEEP_META, PostgresJournal
 from detent.host.postgres.schema import ARRIVING, init
-from detent.host.postgres.worker_place import LEASE_S
+from detent.host.postgres.worker_affinity import LEASE_S
 from detent.host.reading import JournalHead
 
 Tables = Iterable[tuple[str, Sequence[str], Iterator[tuple[Any, ...]]]]

@@ -11,8 +11,8 @@ from detent.host.parts.child import awaiting
 from detent.host.parts.family import children, family
 from detent.host.postgres.contract_executor import Crew
 from detent.host.postgres.fold_transaction import Moment
+from detent.host.postgres.host_protocol import PostgresMover
 from detent.host.postgres.job_queue import STALLED_S, JobQueue, QueuedJob, put_back_stalled
-from detent.host.postgres.part import PostgresMover
 from detent.host.postgres.wake_timer import Wakes
 
 HandUp = Callable[[str], Awaitable[None]]

@@ -11,8 +11,8 @@ import psycopg
 
 from detent.errors import JournalError
 from detent.host.postgres.connection import GONE
+from detent.host.postgres.host_protocol import PostgresMover
 from detent.host.postgres.job_queue import STALLED_S, JobQueue, QueuedJob, put_back_stalled
-from detent.host.postgres.part import PostgresMover
 
 SWEEP_S = 2.0
 OVERDUE_S = 30.0

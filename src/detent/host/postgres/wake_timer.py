@@ -7,7 +7,7 @@ from detent.errors import DetentError, EventRefused
 from detent.host.parts.clock import Alarm
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.postgres.fold_transaction import Moment
-from detent.host.postgres.part import PostgresMover
+from detent.host.postgres.host_protocol import PostgresMover
 
 SOON_S = 3600.0  # what is due later is left to the queue
 ALARMS_MAX = 10_000

@@ -10,8 +10,8 @@ from detent.core.retry import is_vain, obstacle
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError
+from detent.host.concurrency_group import find_place
 from detent.host.reading import Note, OpenQuestion
-from detent.host.run_group import find_place
 from detent.host.standing import Standing
 from detent.kit.agent import agent_of, owner
 from detent.kit.error_translation import translate_error

@@ -26,7 +26,7 @@ from detent.kit.trigger.armed_trigger import (
     find_trigger_run,
     list_triggers,
 )
-from detent.kit.trigger.driver_seat import DriverSeat
+from detent.kit.trigger.driver_lock import DriverSeat
 from detent.kit.trigger.file_watch import FileWatch
 from detent.kit.trigger.firing import Firing, Occasion, fire, fire_all, mark_of_event, plan_occasion, skip
 

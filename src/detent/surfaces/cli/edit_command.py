@@ -7,10 +7,10 @@ import click
 
 from detent.kit.language import _
 from detent.kit.login_link import make_own_link
-from detent.kit.project_file import ProjectFolder
 from detent.kit.running_server import RunningServer, find_server
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import verb
+from detent.kit.workflow_file import ProjectFolder
 from detent.surfaces.cli.serve_command import PORT, find_port, make_address, serve_page
 
 

@@ -21,7 +21,7 @@ from detent.kit.terminal.option import by_option, parse_object, verb
 from detent.kit.terminal.run_view import CODES
 from detent.kit.trigger import armed_trigger
 from detent.kit.trigger.armed_trigger import ARMED, REMOVED, ArmedTrigger, arm, find_triggers, list_triggers
-from detent.kit.trigger.driver_seat import is_driven
+from detent.kit.trigger.driver_lock import is_driven
 from detent.kit.trigger.firing import Firing, Occasion, fire, foresee, mark_of_event, mark_of_time
 from detent.kit.trigger.trigger_driver import TriggerDriver, deliver
 from detent.kit.trigger.trigger_view import ShownTrigger, find_upcoming, show_trigger, upcoming_as_data

@@ -18,9 +18,9 @@ from detent.host.people import check_role
 from detent.host.permission import add_permission
 from detent.host.reading import Summary
 from detent.host.standing import Can, Standing, question_of
-from detent.kit.markup import harmless
+from detent.kit.html_sanitiser import harmless
 from detent.surfaces.server import shape
-from detent.surfaces.server.lane import sum_lanes
+from detent.surfaces.server.branch_progress import sum_lanes
 
 FOLD_BYTES = 64 * 1024  # a part of an event larger than this is folded away where many events are shown
 KINDS: dict[type[Event], str] = {Started: "started", Signalled: "signalled", ContractMoved: "moved"}

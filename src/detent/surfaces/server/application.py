@@ -34,7 +34,7 @@ from detent.errors import (
 )
 from detent.kit.http.http_error import AlreadyDecided, BadRequest
 from detent.kit.http.route import HttpCall, Route, bare
-from detent.kit.project_file import FileChanged
+from detent.kit.workflow_file import FileChanged
 from detent.redaction import ambient_redactor
 from detent.surfaces.server import mcp_mount as agent
 from detent.surfaces.server import openapi, page_files, route_table

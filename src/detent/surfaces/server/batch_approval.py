@@ -18,7 +18,7 @@ from detent.host.standing import question_of
 from detent.kit.http.http_error import BadRequest
 from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
-from detent.surfaces.server.question_desk import is_batchable
+from detent.surfaces.server.question_index import is_batchable
 from detent.surfaces.server.refusal import say_to
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.shape import Name, Note

@@ -17,11 +17,11 @@ from starlette.responses import Response
 from detent.core.machine_check import is_effect_name
 from detent.core.run import Run
 from detent.core.value import digest
-from detent.effects.caller_process import CALLER_MARK, Reply
-from detent.effects.caller_socket import ProgramSocket
+from detent.effects.remote_function import CALLER_MARK, Reply
+from detent.effects.remote_function_socket import ProgramSocket
 from detent.errors import CallNotDone, Refused, Unknown
-from detent.guarding.call_desk import CallOrder, JournalDesk
-from detent.guarding.server_desk import PATH, CallRequest, CallStanding, ProgramLine
+from detent.guarding.call_journal import CallOrder, JournalDesk
+from detent.guarding.remote_call_journal import PATH, CallRequest, CallStanding, ProgramLine
 from detent.guarding.tool_machine import build_tool_machine
 from detent.kit.http.http_error import BadRequest
 from detent.kit.http.request_base import Asked

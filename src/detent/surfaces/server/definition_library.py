@@ -16,7 +16,7 @@ from detent.define import Definition, load
 from detent.define.document import SOURCE_MAX
 from detent.define.problem import BrokenDefinition, Problem
 from detent.errors import DefinitionError, Refused, Unknown
-from detent.kit.project_file import SUFFIXES, find_grammar
+from detent.kit.workflow_file import SUFFIXES, find_grammar
 
 FILES_MAX = 500
 FOLDERS_MAX = 2000

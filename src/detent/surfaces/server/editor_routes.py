@@ -22,7 +22,7 @@ from detent.host.port import Reader
 from detent.host.reading import Query, Summary
 from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
-from detent.kit.project_file import FileText, Grammar, ProjectFolder, find_grammar
+from detent.kit.workflow_file import FileText, Grammar, ProjectFolder, find_grammar
 from detent.redaction import HIDDEN, ambient_redactor
 from detent.surfaces.server import shape
 from detent.surfaces.server.peer import find_uid, is_from_here

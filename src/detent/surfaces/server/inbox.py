@@ -26,7 +26,7 @@ from detent.host.standing import Standing, question_of
 from detent.kit.http.request_base import PAGE_MAX, Asked, Count
 from detent.kit.http.route import HttpCall, Route
 from detent.surfaces.server.control_routes import decision
-from detent.surfaces.server.question_desk import Age, DeskFilter, DeskPage, Group, QuestionDesk, is_batchable
+from detent.surfaces.server.question_index import Age, DeskFilter, DeskPage, Group, QuestionDesk, is_batchable
 from detent.surfaces.server.requester import viewer_of
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.shape import Name, Seq

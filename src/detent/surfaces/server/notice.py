@@ -38,7 +38,7 @@ from detent.surfaces.server.notice_message import (
     write_slack,
 )
 from detent.surfaces.server.notice_setting import Mail, NoticeChannel, Slack, end_quiet, find_due
-from detent.surfaces.server.question_desk import DeskFilter, DeskLine
+from detent.surfaces.server.question_index import DeskFilter, DeskLine
 from detent.surfaces.server.setting import ServerSettings
 
 if TYPE_CHECKING:

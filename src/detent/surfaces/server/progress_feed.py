@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from detent.host.port import OpenHost
+from detent.kit.html_sanitiser import harmless
 from detent.kit.http.sse import message
-from detent.kit.markup import harmless
 
 WORDS_MAX = 500  # of one contract
 TEXT_MAX = 64 * 1024  # characters in one word; of a text that goes on, the end is kept

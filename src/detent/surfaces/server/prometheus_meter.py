@@ -14,7 +14,7 @@ from prometheus_client.core import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from detent.surfaces.server.question_desk import DeskFilter
+from detent.surfaces.server.question_index import DeskFilter
 
 if TYPE_CHECKING:
     from detent.surfaces.server.server_context import HttpServer

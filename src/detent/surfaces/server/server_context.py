@@ -14,7 +14,7 @@ from detent.surfaces.server.authentication import Reception
 from detent.surfaces.server.feed import Feeds
 from detent.surfaces.server.progress_feed import Voices
 from detent.surfaces.server.prometheus_meter import Meter
-from detent.surfaces.server.question_desk import QuestionDesk
+from detent.surfaces.server.question_index import QuestionDesk
 from detent.surfaces.server.setting import ServerSettings
 
 if TYPE_CHECKING:

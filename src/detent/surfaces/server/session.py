@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from detent.core.identity import Identity
 from detent.core.people import People, Person
 from detent.kit.login_link import mark_credential
-from detent.kit.ticket import TicketFolder, hash_secret
+from detent.kit.one_time_token import TicketFolder, hash_secret
 from detent.surfaces.server.setting import Login
 
 FOLDER = "sessions"

@@ -12,7 +12,7 @@ from detent.core.signed_answer import PAYLOAD_MAX, SIGNATURE_MAX
 from detent.host.reading import Deed, Lack, OpenQuestion
 from detent.host.standing import Can
 from detent.kit.http.request_base import Asked, Count
-from detent.surfaces.server.lane import LaneSum
+from detent.surfaces.server.branch_progress import LaneSum
 
 PAGE_MAX = 500
 Seq = Annotated[int, Meta(ge=0, le=2**53)]

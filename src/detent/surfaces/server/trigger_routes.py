@@ -12,7 +12,7 @@ from detent.kit.http.request_base import Asked, Count
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.trigger import armed_trigger
 from detent.kit.trigger.armed_trigger import ARMED, REMOVED, ArmedTrigger, find_triggers, list_triggers
-from detent.kit.trigger.driver_seat import DriverSeat, is_driven
+from detent.kit.trigger.driver_lock import DriverSeat, is_driven
 from detent.kit.trigger.firing import Occasion, fire, mark_of_time
 from detent.kit.trigger.trigger_driver import TriggerDriver
 from detent.kit.trigger.trigger_view import ShownTrigger, find_upcoming, show_trigger

@@ -14,7 +14,7 @@ from detent.host.reading import Summary
 from detent.kit.http.request_base import Asked, Count
 from detent.kit.http.route import HttpCall, Route
 from detent.surfaces.server import api_view, shape
-from detent.surfaces.server.lane import LaneSum, LaneView, list_lanes
+from detent.surfaces.server.branch_progress import LaneSum, LaneView, list_lanes
 from detent.surfaces.server.run_comparison import BarPair, Compared, compare_bars
 from detent.surfaces.server.server_context import HttpServer
 from detent.surfaces.server.waterfall import (

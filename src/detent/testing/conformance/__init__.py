@@ -9,8 +9,7 @@ claims across runs, recovery, and following without gaps. `PLACE_CHECKS` is for 
 """
 
 from detent.testing.conformance.checks import CHECKS
-from detent.testing.conformance.places import PLACE_CHECKS, PlaceOpener
-from detent.testing.conformance.stage import (
+from detent.testing.conformance.fixtures import (
     ASKING,
     DOING,
     DOOR,
@@ -22,6 +21,7 @@ from detent.testing.conformance.stage import (
     parent_of,
     until,
 )
+from detent.testing.conformance.worker_affinities import PLACE_CHECKS, PlaceOpener
 
 __all__ = [
     "CHECKS",

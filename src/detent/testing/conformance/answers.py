@@ -12,7 +12,7 @@ from detent.core import (
 from detent.core.machine import Await, Wait
 from detent.core.signed_answer import shown_hash
 from detent.errors import EventRefused, NotWaiting, Refused
-from detent.testing.conformance.stage import (
+from detent.testing.conformance.fixtures import (
     ASKING,
     HandClock,
     HostOpener,

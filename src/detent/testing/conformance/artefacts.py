@@ -9,7 +9,7 @@ from detent.core import Action, Contract, Outcome, Run, Status, effect
 from detent.effects.kept_file import keep
 from detent.errors import Unknown
 from detent.host.port import Host
-from detent.testing.conformance.stage import HandClock, HostOpener, one
+from detent.testing.conformance.fixtures import HandClock, HostOpener, one
 
 KEEPING = one(Action("keep", "files.keep", {"path": "*.txt", "root": "{{ context.root }}"}), name="keeping")
 LYING = one(Action("lie", "lie", {}), name="lying")

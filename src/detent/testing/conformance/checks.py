@@ -4,24 +4,24 @@ from detent.testing.conformance import (
     answers,
     artefacts,
     children,
+    concurrency_groups,
     evidence,
-    groups,
-    paces,
     people,
-    places,
     races,
+    rate_limits,
     reading,
     restoring,
     signatures,
     triggers,
     verbs,
     work,
+    worker_affinities,
 )
-from detent.testing.conformance.stage import Check
+from detent.testing.conformance.fixtures import Check
 
 MODULES = (
-    verbs, answers, people, signatures, work, children, evidence, reading, restoring, triggers, groups, artefacts,
-    paces, places, races,
+    verbs, answers, people, signatures, work, children, evidence, reading, restoring, triggers,
+    concurrency_groups, artefacts, rate_limits, worker_affinities, races,
 )  # fmt: skip
 CHECKS: dict[str, Check] = {
     name.removeprefix("check_"): check

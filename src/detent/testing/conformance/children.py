@@ -15,7 +15,7 @@ from detent.core import (
 )
 from detent.errors import Refused, Unknown
 from detent.host.port import Host
-from detent.testing.conformance.stage import (
+from detent.testing.conformance.fixtures import (
     ASKING,
     DOING,
     HostOpener,

@@ -23,7 +23,7 @@ from detent.core import (
     effect,
 )
 from detent.errors import NotWaiting, Refused
-from detent.testing.conformance.stage import HandClock, HostOpener, Outside, one, until
+from detent.testing.conformance.fixtures import HandClock, HostOpener, Outside, one, until
 
 PAY = one(Action("pay", "do", {"to": "bob"}))
 AGAIN = {"approved": True, "by": "ann"}

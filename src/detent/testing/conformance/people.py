@@ -8,7 +8,7 @@ from detent.core.events import ATTEMPT
 from detent.core.identity import Identity
 from detent.errors import NotPermitted, Refused
 from detent.host.port import Host
-from detent.testing.conformance.stage import ASKING, DOOR, HostOpener, Outside, one, refusal
+from detent.testing.conformance.fixtures import ASKING, DOOR, HostOpener, Outside, one, refusal
 
 ANN, BOB, KIM, VAL, OPAL, ADA = (Identity(name, "token") for name in ("ann", "bob", "kim", "val", "opal", "ada"))
 ANN_FOR_KIM = Identity("kim", "token", "ann")

@@ -7,7 +7,7 @@ from pathlib import Path
 from detent.core import Action, Run, Status
 from detent.core.machine import Group
 from detent.errors import Unknown
-from detent.testing.conformance.stage import DOING, DOOR, HostOpener, Outside, one, parent_of, refusal, until
+from detent.testing.conformance.fixtures import DOING, DOOR, HostOpener, Outside, one, parent_of, refusal, until
 
 TRIES = 8
 MOMENT_S = 0.015  # in which a host does most of what it does at once

@@ -8,7 +8,7 @@ from detent.core import Action, Contract, EffectFailed, Outcome, Status, effect
 from detent.core.history import Entry
 from detent.errors import Unknown
 from detent.host.reading import Query
-from detent.testing.conformance.stage import (
+from detent.testing.conformance.fixtures import (
     ASKING,
     DOING,
     DOOR,

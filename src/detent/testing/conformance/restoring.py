@@ -19,7 +19,7 @@ from detent.core import (
     effect,
 )
 from detent.errors import Refused
-from detent.testing.conformance.stage import HandClock, HostOpener, Outside, one, refusal
+from detent.testing.conformance.fixtures import HandClock, HostOpener, Outside, one, refusal
 
 PAY = one(Action("pay", "do", {"to": "bob"}))
 ASKED = one(Action("pay", "do", {"to": "bob"}, ask=Question("Pay?")), name="asked")

@@ -16,8 +16,8 @@ from detent.core.signed_answer import SignedAnswer, expect_signed, sign_text
 from detent.errors import BadSignature, NotPermitted, Refused
 from detent.host.port import Host
 from detent.host.ssh_signature import find_keygen, make_signature
+from detent.testing.conformance.fixtures import HandClock, HostOpener, Outside, one, refusal
 from detent.testing.conformance.people import ADA, ANN, ANN_FOR_KIM, BOB, KIM, OPAL, YES, settle_in
-from detent.testing.conformance.stage import HandClock, HostOpener, Outside, one, refusal
 
 NEEDED = Question("Sign?", require_signature=True)
 

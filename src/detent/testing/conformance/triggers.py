@@ -13,8 +13,8 @@ from detent.host.reading import Query
 from detent.kit.trigger.armed_trigger import ARMED, PAUSED, arm, list_triggers, pause, remove, resume
 from detent.kit.trigger.firing import Occasion, fire, mark_of_event, plan_occasion
 from detent.kit.trigger.trigger_driver import TriggerDriver, deliver
+from detent.testing.conformance.fixtures import DOOR, HandClock, HostOpener, one, refusal
 from detent.testing.conformance.people import OPAL, VAL, settle_in
-from detent.testing.conformance.stage import DOOR, HandClock, HostOpener, one, refusal
 
 BERLIN = "Europe/Berlin"
 MARCH = 1_774_650_000.0  # 2026-03-27 22:20 UTC; in Berlin the clock goes forward in the night to the 29th

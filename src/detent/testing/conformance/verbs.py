@@ -13,7 +13,7 @@ from detent.core import (
 )
 from detent.core.machine import Await, Wait
 from detent.errors import EventRefused, NotWaiting, Refused, Unknown
-from detent.testing.conformance.stage import (
+from detent.testing.conformance.fixtures import (
     ASKING,
     DOOR,
     HostOpener,

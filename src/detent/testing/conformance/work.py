@@ -17,7 +17,7 @@ from detent.core import (
     table,
 )
 from detent.errors import EventRefused, Refused, Unknown
-from detent.testing.conformance.stage import (
+from detent.testing.conformance.fixtures import (
     DOING,
     HandClock,
     HostOpener,

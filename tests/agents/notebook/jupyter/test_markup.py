@@ -8,8 +8,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given
 
-from detent.kit import markup
-from detent.kit.markup import clean_html, harmless
+from detent.kit import html_sanitiser
+from detent.kit.html_sanitiser import clean_html, harmless
 from tests.agents.notebook.jupyter.hostile import HOSTILE
 
 PIECES = (
@@ -34,7 +34,7 @@ class Seen(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append((tag, dict(attrs)))
-        if tag not in markup.VOID:
+        if tag not in html_sanitiser.VOID:
             self.inside.append(tag)
 
     def handle_endtag(self, tag: str) -> None:
@@ -46,10 +46,10 @@ def check(clean: str) -> None:
     seen = Seen(clean)
     assert seen.inside == []
     for tag, attributes in seen.tags:
-        assert tag in markup.KEPT
+        assert tag in html_sanitiser.KEPT
         for name, value in attributes.items():
-            assert name in markup.ATTRIBUTES.get(tag, set()), (tag, name)
-            assert re.fullmatch(markup.VALUES[name], value or ""), (tag, name, value)
+            assert name in html_sanitiser.ATTRIBUTES.get(tag, set()), (tag, name)
+            assert re.fullmatch(html_sanitiser.VALUES[name], value or ""), (tag, name, value)
     assert not re.search(r"<(?!/?[a-z])", clean), "a bare < is an entity"
 
 

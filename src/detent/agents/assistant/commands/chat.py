@@ -8,8 +8,8 @@ import click
 
 from detent.agents.assistant import check_session, new_session
 from detent.agents.assistant.attachment import attach, attach_named
+from detent.agents.assistant.commands.call_line import render_deed
 from detent.agents.assistant.commands.conversation_text import list_sessions
-from detent.agents.assistant.commands.deed_line import render_deed
 from detent.agents.assistant.commands.line_editor import Keyboard, Left, open_keyboard
 from detent.agents.assistant.commands.screen import Screen
 from detent.agents.assistant.commands.slash_command import SlashCommands, describe_commands

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from detent.agents.assistant.commands.deed_line import bare_result
+from detent.agents.assistant.commands.call_line import bare_result
 from detent.agents.assistant.conversation import ledger_of
 from detent.core.status import Status
 from detent.host.reading import Query, Summary

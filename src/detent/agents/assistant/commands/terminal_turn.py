@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from detent.agents.assistant.commands.deed_line import DeedLines
+from detent.agents.assistant.commands.call_line import DeedLines
 from detent.agents.assistant.commands.file_change import render_change
 from detent.agents.assistant.commands.line_editor import Keyboard, PlainKeyboard
 from detent.agents.assistant.commands.screen import REDRAW_S, Screen

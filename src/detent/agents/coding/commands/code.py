@@ -8,7 +8,7 @@ from typing import Any
 import click
 import msgspec
 
-from detent.agents.coding import active_context, detection, github_api, lease, plan_parser, planning
+from detent.agents.coding import active_context, check_detection, github_api, lease, plan_parser, planning
 from detent.agents.coding import settings as configuration
 from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.commands import control_commands as codemove
@@ -167,12 +167,12 @@ def _choose_settings(desk: Desk, plan_file: str, worker: str, planner: str | Non
 
 def _detect_settings(desk: Desk, worker: str) -> Settings:
     """Settings for a project that has none: its checks as far as their tools are here, and an agent that is."""
-    steps, missing = detection.drop_missing(desk.root, detection.detect(desk.root))
+    steps, missing = check_detection.drop_missing(desk.root, check_detection.detect(desk.root))
     for one in missing:
         desk.caller.note(_("left out of the checks: {name}", name=one), "yellow")
     if worker:
         return Settings(verify=steps, worker=_worker(worker))
-    agent = detection.find_agent()
+    agent = check_detection.find_agent()
     if not agent:
         return Settings(verify=steps)
     desk.caller.note(_("found the agent `{name}`; it will plan and work", name=agent))

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from detent.agents.coding import archive as archives
-from detent.agents.coding import detection, lease
+from detent.agents.coding import check_detection, lease
 from detent.agents.coding import settings as configuration
 from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.commands.current_job import Desk
@@ -134,7 +134,7 @@ async def doctor(caller: Caller, by: str) -> int:
     """Say what is missing before a job finds out."""
     desk = await Desk.open(caller, by)
     findings: list[tuple[str, bool, str]] = [("git", desk.repository.has_git, shutil.which("git") or "")]
-    chosen = configuration.Settings(verify=detection.detect(desk.root))
+    chosen = configuration.Settings(verify=check_detection.detect(desk.root))
     try:
         read = configuration.read(desk.root)
         findings.append((configuration.FILE, read is not None, "" if read else _("will be written by the first job")))

@@ -7,7 +7,7 @@ import click
 
 from detent.agents.notebook.cell_text import last_of_progress
 from detent.agents.notebook.commands.export_file import notebooks, read_book, write
-from detent.agents.notebook.export.part import has_bar
+from detent.agents.notebook.export.shared_format import has_bar
 from detent.agents.notebook.notebook_file import FORMS, render_notebook
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.observation import cell_wire, observe

@@ -16,9 +16,9 @@ from detent.agents.notebook.brief import Brief, KernelBrief
 from detent.agents.notebook.commands.export_file import notebooks, read_book, write
 from detent.agents.notebook.commands.notebook import DRIVEN_BY, _planner, dumps
 from detent.agents.notebook.commands.progress import telling
+from detent.agents.notebook.kernel_session import outputs_of
 from detent.agents.notebook.machine import NOTEBOOK
 from detent.agents.notebook.observation import observe
-from detent.agents.notebook.run_kernels import outputs_of
 from detent.agents.notebook.service import Notebooks
 from detent.errors import DetentError, Refused
 from detent.kit.agent import of_agent

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from detent.agents.notebook.cell import Cell, Notebook, Output
 from detent.agents.notebook.cell_text import peek
-from detent.agents.notebook.export.part import (
+from detent.agents.notebook.export.shared_format import (
     Shown,
     choose_part,
     has_bar,
@@ -120,7 +120,7 @@ class _Page:
             alt = escape(output.content.strip("<>")[:100])
             return f'<div class="output picture"><img alt="{alt}" src="{escape(found.content)}"></div>'
         if found.kind == "html":
-            from detent.kit.markup import clean_html  # noqa: PLC0415  # needed for pages only
+            from detent.kit.html_sanitiser import clean_html  # noqa: PLC0415  # needed for pages only
 
             if clean := clean_html(found.content):
                 return f'<div class="output wide">{align_columns(clean)}</div>'

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from detent.agents.notebook.cell import Cell, Notebook, Output, cell_id
-from detent.agents.notebook.export.part import add_title, thinking_of
+from detent.agents.notebook.export.shared_format import add_title, thinking_of
 from detent.core.value import scrub
 
 MIMES_AS_JSON = ("application/json", "+json")

@@ -3,7 +3,7 @@
 import re
 
 from detent.agents.notebook.cell import Cell, Notebook, Output
-from detent.agents.notebook.export.part import add_title, choose_part, join_part, thinking_of
+from detent.agents.notebook.export.shared_format import add_title, choose_part, join_part, thinking_of
 from detent.core.value import scrub
 
 OUTPUT = "**Output:**"

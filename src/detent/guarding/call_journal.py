@@ -1,7 +1,7 @@
 """Where calls of guarded functions are journalled: begun or joined, waited for, offered once more.
 
 `JournalDesk` has the journal of a home at hand. A program that knows only the address of a running server has a desk
-there (`server_desk`), which is this one behind a few addresses.
+there (`remote_call_journal`), which is this one behind a few addresses.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import digest
-from detent.effects.caller_process import CALLER_MARK, GONE, CallPlace
-from detent.effects.caller_socket import ProgramSocket
+from detent.effects.remote_function import CALLER_MARK, GONE, CallPlace
+from detent.effects.remote_function_socket import ProgramSocket
 from detent.errors import CallNotDone, DetentError, Refused
 from detent.guarding.tool_machine import ToolTerms
 from detent.host.port import Host

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from detent.agents.coding.evidence import matching
+from detent.agents.coding.check_result import matching
 from detent.agents.coding.settings import CheckStep
 from detent.core.value import digest
 

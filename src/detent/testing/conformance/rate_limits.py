@@ -7,7 +7,7 @@ from typing import Any
 
 from detent.core import Action, Contract, Outcome, Run, Status, effect
 from detent.core.machine import Probe
-from detent.testing.conformance.stage import HandClock, HostOpener, Outside, one, until
+from detent.testing.conformance.fixtures import HandClock, HostOpener, Outside, one, until
 
 PACED = one(Action("deed", "do", {}, "pure", rate=2, per_s=60.0, pace="tool do", is_shared=True), name="paced")
 PROBED = one(

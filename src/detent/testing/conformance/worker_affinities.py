@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from detent.core import Action, Contract, Effect, Machine, Outcome, Question, Run, Status, effect, table
 from detent.host.port import Host
-from detent.testing.conformance.stage import HostOpener, Outside, as_data, one, until
+from detent.testing.conformance.fixtures import HostOpener, Outside, as_data, one, until
 
 
 class PlaceOpener(Protocol):

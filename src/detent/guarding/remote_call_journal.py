@@ -1,8 +1,8 @@
 """A desk at a running server: guarded functions of a program that knows the journal by an address only.
 
 The program keeps one stream open, on which the server passes on what the holder of the journal says to it, and answers
-each line with a request of its own (`effects/caller_process` has the words). Whoever has the stream is there; a program
-whose stream breaks is gone, and comes back under its name with what it knows.
+each line with a request of its own (`effects/remote_function` has the words). Whoever has the stream is there; a
+program whose stream breaks is gone, and comes back under its name with what it knows.
 """
 
 import asyncio
@@ -16,11 +16,11 @@ import msgspec
 
 from detent.core.identity import By, identity_of
 from detent.core.run import Run
-from detent.effects.caller_process import CallingProgram, Reply
-from detent.effects.caller_socket import ProgramTalk
 from detent.effects.http import tls
+from detent.effects.remote_function import CallingProgram, Reply
+from detent.effects.remote_function_socket import ProgramTalk
 from detent.errors import CallNotDone, DetentError, JournalError, NotPermitted, NotWaiting, Refused, Unknown
-from detent.guarding.call_desk import CallOrder
+from detent.guarding.call_journal import CallOrder
 from detent.guarding.tool_machine import ToolTerms
 
 PATH = "/api/callers"

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from detent.core.contract import Contract
-from detent.effects.caller_process import (
+from detent.effects.remote_function import (
     FOLDER,
     LINE_MAX,
     PRESENT,

@@ -20,9 +20,9 @@ from detent.errors import DetentError, NotWaiting
 from detent.host.parts.outcome import run_again
 from detent.host.postgres.contract_executor import Crew
 from detent.host.postgres.fold_transaction import Moment
+from detent.host.postgres.host_protocol import PostgresPerformer
 from detent.host.postgres.job_delivery import is_possible
 from detent.host.postgres.job_queue import NEEDS, RULES_NEEDED, STALLED_S, name_need, name_place
-from detent.host.postgres.part import PostgresPerformer
 
 LEASE_S = 60.0  # so long a place may be away before its runs ask
 JUDGE_S = 30.0  # so often a worker looks whether it has by now what it lacked

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from detent.agents.coding.classification import read_text
+from detent.agents.coding.file_role import read_text
 from detent.agents.coding.settings import CheckStep
 
 _TARGET = re.compile(r"^(test|check)\s*:(?!=)", re.MULTILINE)

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from detent.core import Action, Contract, EffectFailed, Machine, Outcome, Run, Status, effect
 from detent.core.machine import Group, Transition
 from detent.errors import GroupFull, Refused
+from detent.host.concurrency_group import find_place
 from detent.host.port import Host
-from detent.host.run_group import find_place
-from detent.testing.conformance.stage import HandClock, HostOpener, Outside, one, refusal, until
+from detent.testing.conformance.fixtures import HandClock, HostOpener, Outside, one, refusal, until
 
 
 def make_grouped(limit: int = 1, when_full: str = "queue", *actions: Action, **fields: object) -> Machine:

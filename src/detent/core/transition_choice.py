@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from detent.core import group_wait, state_work
+from detent.core import concurrency_wait, state_work
 from detent.core.branch import fold_branches, leave
 from detent.core.budget import EXCEEDED
 from detent.core.compiled_machine import Row, flat, ids
@@ -380,7 +380,7 @@ def _fail(draft: WorkingCopy, failure: Failure) -> None:
 def end(draft: WorkingCopy, status: Status, failure: Failure | None, actor: str = "engine") -> None:
     """Wish the run ended; it is over when nothing of it is open any more."""
     leave(draft, "", actor)
-    group_wait.close(draft, actor)
+    concurrency_wait.close(draft, actor)
     draft.settled = False
     draft.ending = status
     draft.changes.update(error=failure, state_deadline=0.0, deadline=0.0)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from detent.agents.coding.evidence import matching
+from detent.agents.coding.check_result import matching
 from detent.agents.coding.job import Current, Job, add_note, update_task
 from detent.agents.coding.plan import Task, order
 
