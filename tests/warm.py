@@ -38,7 +38,7 @@ HOST = (
     "detent.kit.effect_source",
     "jinja2",
 )
-MCP = ("detent.surfaces.mcp.stdio", "detent.surfaces.mcp.mcp_server", "mcp.server.stdio", "rich.logging")
+MCP = ("detent.surfaces.mcp.stdio_server", "detent.surfaces.mcp.mcp_server", "mcp.server.stdio", "rich.logging")
 SERVE = ("uvicorn.protocols.http.h11_impl", "uvicorn.lifespan.on", "detent.surfaces.server.service",
          "detent.agents.coding.workspace", "detent.agents.assistant.routes.chat",
          "detent.agents.assistant.routes.memory", "detent.effects.llm", "detent.effects.function_process",

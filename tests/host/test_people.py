@@ -17,9 +17,9 @@ from detent.core.identity import Identity
 from detent.core.people import People, check_token, hash_token
 from detent.core.run import Run
 from detent.errors import JournalError, NotPermitted, Refused
-from detent.host.ancestry import is_started_by_effect, origin_of, peer_of, peer_of_connection
 from detent.host.embedded.voucher import check_voucher, vouch
 from detent.host.people import RECORD_ID, difference_of, user_name
+from detent.host.process_origin import is_started_by_effect, origin_of, peer_of, peer_of_connection
 from detent.kit.people_file import PeopleFile
 from detent.testing import World, simulate
 from detent.testing.conformance import ASKING, DOOR, Outside

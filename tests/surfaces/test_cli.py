@@ -774,7 +774,7 @@ def test_help_loads_no_machinery() -> None:
         "detent.kit.language",
         "detent.kit.terminal",
         "detent.kit.terminal.exit_code",
-        "detent.kit.terminal.summary",
+        "detent.kit.terminal.command_summary",
     }
 
 

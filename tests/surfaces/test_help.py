@@ -44,7 +44,7 @@ def test_mcp_without_its_extra_says_which(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     absent: dict[str, ModuleType | None] = dict.fromkeys(name for name in sys.modules if name.startswith("mcp"))
-    for name in (*absent, "mcp", "mcp.server", "detent.surfaces.mcp.stdio", "detent.surfaces.mcp.mcp_server"):
+    for name in (*absent, "mcp", "mcp.server", "detent.surfaces.mcp.stdio_server", "detent.surfaces.mcp.mcp_server"):
         if name.startswith("detent"):
             monkeypatch.delitem(sys.modules, name, raising=False)
         else:

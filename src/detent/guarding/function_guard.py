@@ -17,9 +17,9 @@ from detent.core.identity import By
 from detent.core.machine_check import is_effect_name
 from detent.errors import CallNotDone, DefinitionError, Refused
 from detent.guarding.agent_call import AgentTool, read_arguments, write_reply
-from detent.guarding.background import Background, OpenDesk, open_journal_desk
 from detent.guarding.call_permission import ACTING, WAIT_S, CallPermission
 from detent.guarding.guarded_function import CallOptions, GuardedFunction, Ticket, WaitingMode
+from detent.guarding.host_thread import Background, OpenDesk, open_journal_desk
 from detent.guarding.tool_machine import Repeat, ToolTerms
 from detent.home import resolve_home
 from detent.kit.people_file import TOKEN_VARIABLE

@@ -17,8 +17,7 @@ from detent.core.status import Status
 from detent.core.value import plain
 from detent.errors import AlreadyDone, CallNotDone, InDoubt, Refused, Rejected, Waiting
 from detent.guarding.call_journal import CallOrder
-from detent.guarding.function_schema import FunctionSchema, to_json
-from detent.guarding.mailbox import (
+from detent.guarding.call_mailbox import (
     CallSettled,
     MakeCall,
     Message,
@@ -26,6 +25,7 @@ from detent.guarding.mailbox import (
     make_task_mailbox,
     make_thread_mailbox,
 )
+from detent.guarding.function_schema import FunctionSchema, to_json
 from detent.guarding.tool_machine import ToolTerms, build_tool_machine
 
 if TYPE_CHECKING:

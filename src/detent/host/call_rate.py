@@ -18,10 +18,10 @@ from detent.core.machine import Machine, table
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import NotWaiting
-from detent.host.housekeeping import PACE_NAME
 from detent.host.parts.clock import Clock
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.port import Reader
+from detent.host.system_run import PACE_NAME
 
 TAKE, CLOSE = "TAKE", "CLOSE"
 HOST = Identity("", "detent")

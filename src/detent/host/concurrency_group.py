@@ -22,11 +22,11 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import EventRefused, ExpressionError, GroupFull, Refused, Unknown
 from detent.host.call_rate import find_slot
-from detent.host.housekeeping import GROUP_NAME
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.port import Reader
 from detent.host.reading import Query
 from detent.host.run_id import new_run_id
+from detent.host.system_run import GROUP_NAME
 
 NAME = GROUP_NAME
 ENTER, LEAVE, EMPTY = "ENTER", "LEAVE", "EMPTY"

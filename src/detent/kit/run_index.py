@@ -1,5 +1,5 @@
 """Finding runs by what is in them: their attributes, and full text over what they were given, asked and gave.
-Counting them, too (`run_figure`): both look at every event once.
+Counting them, too (`run_statistics`): both look at every event once.
 
 The index is a file of its own beside the journal (`search.db`), outside every commit. It is brought up to date from the
 order of all events when somebody searches, and made anew where it is missing, damaged, older, or of another journal.
@@ -19,10 +19,10 @@ from detent.core.events import ContractMoved, Started
 from detent.core.expression import compile_condition
 from detent.core.status import Status
 from detent.errors import DetentError, ExpressionError, JournalError
-from detent.host.housekeeping import HOUSEKEEPING
 from detent.host.port import Reader
 from detent.host.reading import Query, Summary
-from detent.kit.run_figure import (
+from detent.host.system_run import HOUSEKEEPING
+from detent.kit.run_statistics import (
     FIGURE_SCHEMA,
     FIGURE_TABLES,
     FigureFilter,

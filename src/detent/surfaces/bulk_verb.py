@@ -11,11 +11,11 @@ import msgspec
 from detent.core.identity import By, identity_of
 from detent.core.machine import Machine
 from detent.errors import DetentError
-from detent.host.housekeeping import HOUSEKEEPING
 from detent.host.port import Host, Reader
 from detent.host.reading import Summary
+from detent.host.system_run import HOUSEKEEPING
 from detent.kit.run_index import FoundRuns, RunFilter, RunIndex
-from detent.surfaces.doubt import choose_doubts, settle
+from detent.surfaces.doubt_settlement import choose_doubts, settle
 
 BULK_MAX = 500
 PAUSE_S = 0.005  # between two runs: others want to be heard as well

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from detent.agents.assistant.chinese_view import word_action, word_change, word_consequence
 from detent.agents.assistant.cognitive_object import STATES, TARGETS, ConcernHistory
 from detent.agents.assistant.execution_ledger import Execution
+from detent.agents.assistant.execution_wording import word_action, word_change, word_consequence
 from detent.agents.assistant.intent import by_rules
 from detent.agents.assistant.question_form import form_of
 from detent.agents.assistant.view import consequence, snapshot, timeline, topology

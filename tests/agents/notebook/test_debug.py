@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from detent.agents.notebook.cell_repair import repair
 from detent.agents.notebook.port import Advisers
+from detent.agents.notebook.repair_rule import repair
 from detent.agents.notebook.script_planner import advise_by_script
 from detent.core.status import Status
 from tests.agents.notebook.studio import code, script, studio

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from detent.core import Action, Contract, Machine, Question, Status, effect, table
 from detent.define.graph import picture
 from detent.host.embedded import EmbeddedHost
-from detent.surfaces.server.contract_lives import ContractLives
+from detent.surfaces.server.contract_history import ContractLives
 from detent.surfaces.server.graph import GraphQuery, graph, lay_out
 from detent.surfaces.server.waterfall import RunBars
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
-from detent.kit.run_figure import class_of
+from detent.kit.run_statistics import class_of
 from detent.surfaces.server.run_comparison import compare_bars
 from detent.surfaces.server.setting import ServerSettings, Traces
 from detent.surfaces.server.waterfall import Bar, BarSpan

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from detent.agents.assistant.chinese_view import word_action
 from detent.agents.assistant.execution_ledger import Execution
+from detent.agents.assistant.execution_wording import word_action
 from detent.agents.assistant.form import DEFAULT_ACTIONS, FIELDS_MAX, misfits
 from detent.core.contract import ASKED
 from detent.core.status import Status

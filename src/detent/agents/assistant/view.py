@@ -7,7 +7,7 @@ Three levels of what is kept, and who may see each: the *result* (everybody), th
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from detent.agents.assistant import chinese_view, result_fact
+from detent.agents.assistant import execution_wording, result_fact
 from detent.agents.assistant.execution_ledger import CATEGORIES, MOVES_KEPT, Execution, Ledger, Move, trace
 from detent.core.contract import CONTRACT
 from detent.core.run import Run
@@ -61,7 +61,7 @@ def snapshot(execution: Execution, now: float, *, human: bool = False) -> dict[s
         "result": execution.result,
         "error_message": execution.error or None,
     }
-    return chinese_view.word_snapshot(shown) if human else shown
+    return execution_wording.word_snapshot(shown) if human else shown
 
 
 def has_side_effects(execution: Execution, status: Status) -> bool:
@@ -90,7 +90,7 @@ def consequence(execution: Execution, ledger: Ledger, *, human: bool = False) ->
         "action_type": execution.type,
         "total_duration_ms": total_duration_ms(execution),
     }
-    return chinese_view.word_consequence_view(view) if human else view
+    return execution_wording.word_consequence_view(view) if human else view
 
 
 def consequence_lines(ledger: Ledger) -> list[str]:
@@ -140,7 +140,7 @@ def state_change(execution: Execution, move: Move) -> dict[str, Any]:
         "is_resumable": move.target is Status.WAITING,
         "has_side_effects": is_felt,
         "timestamp": move.at,
-        "human": chinese_view.word_change(execution.summary, move.source, move.target, has_side_effects=is_felt),
+        "human": execution_wording.word_change(execution.summary, move.source, move.target, has_side_effects=is_felt),
     }
 
 
@@ -164,7 +164,7 @@ def timeline(session: str, ledgers: Iterable[Ledger], now: float, *, human: bool
         "started_at": min((e.created_at for e in executions), default=None),
         "ended_at": max(e.moves[-1].at for e in ended) if is_over else None,
     }
-    return chinese_view.word_timeline(told) if human else told
+    return execution_wording.word_timeline(told) if human else told
 
 
 def topology() -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
+from detent.agents.notebook.act_effect import doorway
 from detent.agents.notebook.action_context import ScriptStore
-from detent.agents.notebook.action_effects import doorway
 from detent.agents.notebook.cell_text import action_of
 from detent.agents.notebook.context_filter import apply_focus, patterns_of, strategies
 from detent.agents.notebook.kernel_restore import way_given

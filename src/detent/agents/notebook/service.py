@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from detent.agents.notebook.act_effect import Acting, confirm, go_on, record
 from detent.agents.notebook.action import registry as every_action
-from detent.agents.notebook.action_effects import Acting, confirm, go_on, record
 from detent.agents.notebook.effect_declaration import DECLARED
 from detent.agents.notebook.generate_effect import generate
 from detent.agents.notebook.kernel_session import Bench, NeedsConsent

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 
-from detent.host.ancestry import dead_children
+from detent.host.process_origin import dead_children
 
 BURIAL_S = 30.0
 

@@ -26,9 +26,9 @@ from msgspec.structs import replace
 from detent.core.identity import Identity
 from detent.core.machine import Machine
 from detent.errors import DetentError, EventRefused, NotPermitted, Refused, Unknown
-from detent.host.ancestry import Peer, origin_of, peer_of
 from detent.host.embedded.voucher import check_voucher
 from detent.host.people import user_name
+from detent.host.process_origin import Peer, origin_of, peer_of
 
 if TYPE_CHECKING:
     from detent.host.embedded.host import EmbeddedHost

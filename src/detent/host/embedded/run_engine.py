@@ -30,7 +30,7 @@ from detent.host.embedded.lock import Lock, holder
 from detent.host.embedded.timer import Timers
 from detent.host.embedded.writer import InlineWriter, Writer, flush
 from detent.host.parts.admission import Admission
-from detent.host.parts.call_preparation import describe_ground
+from detent.host.parts.call_precaution import describe_ground
 from detent.host.parts.clock import Clock, SystemClock
 from detent.host.parts.fold import FoldRoom
 from detent.host.parts.idempotency_claim import Claims

@@ -24,7 +24,6 @@ from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import plain
 from detent.errors import JournalError, NoAnswer, Refused
-from detent.host.ancestry import PROGRAM, adopt_orphans
 from detent.host.embedded.adopted_process import bury_orphans
 from detent.host.embedded.argument_check import check_arguments
 from detent.host.embedded.handover_client import (
@@ -46,6 +45,7 @@ from detent.host.embedded.journal_reader import JournalReader
 from detent.host.embedded.lock import Lock
 from detent.host.embedded.voucher import vouch
 from detent.host.port import FindEffects
+from detent.host.process_origin import PROGRAM, adopt_orphans
 from detent.host.reading import Query, Summary
 from detent.host.run_id import new_run_id
 

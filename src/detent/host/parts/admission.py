@@ -12,7 +12,6 @@ from detent.core.identity import By, Identity
 from detent.core.people import People
 from detent.core.policy import ROLE, SPEAKER
 from detent.errors import JournalError, NotPermitted, Refused
-from detent.host.ancestry import Origin, can_know, origin_of
 from detent.host.parts.journal_query import AnyJournal
 from detent.host.parts.loaded_run import load
 from detent.host.people import (
@@ -26,6 +25,7 @@ from detent.host.people import (
     identify_user,
     user_name,
 )
+from detent.host.process_origin import Origin, can_know, origin_of
 
 
 class Admission:

@@ -20,12 +20,12 @@ from detent.core.identity import By
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.errors import JournalError, ReplayError
-from detent.host.housekeeping import ANCHORED
 from detent.host.parts.claim_check import differences
 from detent.host.parts.journal_query import CLAIMS, AnyJournal, Record
 from detent.host.parts.loaded_run import load
 from detent.host.parts.replay import verify
 from detent.host.reading import AnchorLine, AnchorProof, JournalHead
+from detent.host.system_run import ANCHORED
 
 AT_ONCE = 2000  # runs listed in one record
 RUNS = "select run_id, seq, cast(head as blob), name from runs order by run_id"

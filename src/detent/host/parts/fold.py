@@ -12,7 +12,7 @@ from detent.core.events import ContractMoved, Event
 from detent.core.history import Entry
 from detent.core.run import Run
 from detent.errors import Refused
-from detent.host.parts.call_preparation import Precautions
+from detent.host.parts.call_precaution import Precautions
 from detent.host.parts.clock import Clock
 from detent.host.parts.idempotency_claim import Claims
 from detent.host.parts.journal_query import Batch, seal

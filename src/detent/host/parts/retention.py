@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 from detent.core.identity import By
 from detent.core.machine import Machine
 from detent.core.run import Run
-from detent.host.housekeeping import PRUNED
 from detent.host.parts.journal_query import AnyJournal
+from detent.host.system_run import PRUNED
 
 AT_ONCE = 500  # runs that go in one transaction
 RECORDS = "('pruned', 'restored', 'anchored')"  # what was forgotten, restored and anchored is never forgotten

@@ -25,7 +25,7 @@ from detent.errors import DetentError, JournalError, NotWaiting, Refused, Unknow
 from detent.host.address import find_place
 from detent.host.concurrency_group import reconcile
 from detent.host.parts.admission import Admission
-from detent.host.parts.call_preparation import describe_ground
+from detent.host.parts.call_precaution import describe_ground
 from detent.host.parts.child import awaiting, describe_end
 from detent.host.parts.claim_check import differences, repair, right_holders
 from detent.host.parts.clock import Clock

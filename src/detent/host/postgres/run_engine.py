@@ -18,7 +18,7 @@ from detent.core.progress import Ground
 from detent.core.run import Run
 from detent.errors import DetentError, JournalError, Refused, Unknown
 from detent.host.parts.admission import Admission
-from detent.host.parts.call_preparation import Precautions
+from detent.host.parts.call_precaution import Precautions
 from detent.host.parts.clock import Clock
 from detent.host.parts.journal_query import Batch, genesis
 from detent.host.parts.loaded_run import LoadedRun

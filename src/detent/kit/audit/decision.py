@@ -20,9 +20,9 @@ from detent.core.question import Answer, Question
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.core.value import digest
-from detent.host.housekeeping import FILES_ID
 from detent.host.parts.restore_gap import CLOSE
 from detent.host.parts.restore_gap import RECORDED as RESTORE
+from detent.host.system_run import FILES_ID
 
 DecisionKind = Literal[
     "answer", "policy", "settle", "repeat", "evidence", "expiry", "retry", "cancel", "fork", "migrate", "attempt",

@@ -15,7 +15,7 @@ from detent.kit.language import _
 from detent.kit.people_file import has_people
 from detent.kit.safe_text import visible
 from detent.kit.terminal.caller import DRIVING, Caller, user
-from detent.kit.terminal.summary import summaries
+from detent.kit.terminal.command_summary import summaries
 
 
 def verb(
@@ -87,6 +87,9 @@ def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> li
 
 run_argument = click.argument("run", metavar="RUN", shell_complete=complete)
 contract_argument = click.argument("contract", metavar="[CONTRACT]", default="")
+fragment_option = click.option(
+    "--fragment", "is_fragment", is_flag=True, help=_("Take a part of a workflow: it begins at its first state.")
+)
 by_option = click.option(
     "--by", default=user, metavar="NAME", help=_("Your name in the journal; by default your user name.")
 )

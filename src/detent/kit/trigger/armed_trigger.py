@@ -18,9 +18,9 @@ from detent.core.run import Run
 from detent.define.source import Definition
 from detent.define.trigger import Trigger
 from detent.errors import JournalError, Refused, Unknown
-from detent.host.housekeeping import TRIGGER_NAME, TRIGGERS_ID
 from detent.host.port import Host, Reader
 from detent.host.run_id import LENGTH_MAX
+from detent.host.system_run import TRIGGER_NAME, TRIGGERS_ID
 
 ARMED, PAUSED, REMOVED = "armed", "paused", "removed"
 ADD, PAUSE, RESUME, REMOVE = "ADD", "PAUSE", "RESUME", "REMOVE"

@@ -16,9 +16,9 @@ from detent.core.value import plain
 from detent.define.schedule import Schedule
 from detent.define.trigger import TriggerKind
 from detent.errors import DetentError, JournalError
-from detent.host.housekeeping import TRIGGER_NAME, TRIGGERS_ID
 from detent.host.port import Host
 from detent.host.reading import Query, Summary
+from detent.host.system_run import TRIGGER_NAME, TRIGGERS_ID
 from detent.kit.trigger.armed_trigger import (
     ARMED,
     ArmedTrigger,

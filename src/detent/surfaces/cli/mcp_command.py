@@ -35,7 +35,7 @@ async def mcp(caller: Caller, what: str, name: str, is_sure: bool, may_approve: 
         return await add_servers(caller, name, is_sure)
     if what == "serve":
         try:
-            from detent.surfaces.mcp.stdio import serve
+            from detent.surfaces.mcp.stdio_server import serve
         except ImportError as error:
             raise Refused(f"`detent mcp` needs {error.name}: pip install 'detent[mcp]'") from None
         if sys.stdin.isatty():

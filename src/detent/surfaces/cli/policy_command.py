@@ -12,9 +12,9 @@ from detent.kit.audit.suggestion import AT_LEAST, suggest_rules
 from detent.kit.language import _
 from detent.kit.safe_text import brief, clock, columns, visible
 from detent.kit.terminal.caller import Caller, emit
+from detent.kit.terminal.command_summary import summaries
 from detent.kit.terminal.exit_code import FAILED
 from detent.kit.terminal.option import verb
-from detent.kit.terminal.summary import summaries
 from detent.surfaces.cli.audit_command import since_option, until_option
 
 

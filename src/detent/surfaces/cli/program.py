@@ -15,14 +15,14 @@ import click
 
 from detent.kit.agent import built_in_agents, guest_commands, installed_agents
 from detent.kit.language import _, language, translate
+from detent.kit.terminal.command_summary import summaries
 from detent.kit.terminal.exit_code import FAILED, INTERRUPTED, MISTAKE
-from detent.kit.terminal.summary import summaries
 
 COMMANDS = {
     "init": "init_command",
     "import": "import_command",
     "run": "run_command",
-    "validate": "run_command",
+    "validate": "validate_command",
     "explain": "explain_command",
     "test": "test_command",
     "graph": "graph_command",
@@ -46,8 +46,8 @@ COMMANDS = {
     "artefacts": "artefacts_command",
     "audit": "audit_command",
     "policy": "policy_command",
-    "trigger": "trigger_command",
-    "next": "trigger_command",
+    "trigger": "trigger_commands",
+    "next": "trigger_commands",
     "serve": "serve_command",
     "worker": "worker_command",
     "db": "worker_command",

@@ -10,9 +10,9 @@ import msgspec
 from detent.core.history import Entry
 from detent.core.status import Status
 from detent.errors import Refused
-from detent.host.housekeeping import HOUSEKEEPING
 from detent.host.opening import find_departure, find_mismatch
 from detent.host.reading import Query
+from detent.host.system_run import HOUSEKEEPING
 from detent.kit.error_translation import translate_error
 from detent.kit.event_record import record_of
 from detent.kit.every_run import walk_runs

@@ -20,7 +20,7 @@ from detent.kit.terminal.option import by_option, comment_option, complete, is_l
 from detent.kit.terminal.question import LABEL_WIDTH
 from detent.kit.terminal.run_driver import drive
 from detent.surfaces.cli.answer_commands import OUTCOMES
-from detent.surfaces.doubt import Doubt, Settled, choose_doubts, settle
+from detent.surfaces.doubt_settlement import Doubt, Settled, choose_doubts, settle
 
 if TYPE_CHECKING:
     from detent.host.port import OpenHost

@@ -34,7 +34,7 @@ async def open_gateway(home: Path, policy: Any, *, page: str = "", may_approve: 
 
 async def serve_stdio(gateway: Any) -> None:
     """Serve one client until it hangs up."""
-    from detent.surfaces.mcp.standard_stream import standard_streams
+    from detent.surfaces.mcp.stdio_transport import standard_streams
 
     async with standard_streams() as (read, write):
         await gateway.server.run(read, write, gateway.server.create_initialization_options())

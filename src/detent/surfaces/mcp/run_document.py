@@ -7,9 +7,9 @@ import msgspec
 from detent.core.contract import Contract
 from detent.core.status import Status
 from detent.errors import Refused, Unknown
-from detent.host.housekeeping import HOUSEKEEPING
 from detent.host.port import Reader
 from detent.host.reading import OpenQuestion, Query
+from detent.host.system_run import HOUSEKEEPING
 from detent.kit.agent import Agent, RunDocument, agent_of
 from detent.kit.event_record import record_of
 from detent.kit.safe_text import clock, visible

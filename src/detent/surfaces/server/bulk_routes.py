@@ -24,9 +24,9 @@ from detent.surfaces.bulk_verb import (
     select_runs,
 )
 from detent.surfaces.server import shape
-from detent.surfaces.server.figure_routes import ask_index
 from detent.surfaces.server.refusal import say_to
 from detent.surfaces.server.server_context import HttpServer
+from detent.surfaces.server.statistics_routes import ask_index
 
 RunName = Annotated[str, Meta(min_length=1, max_length=100)]
 

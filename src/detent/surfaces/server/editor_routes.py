@@ -17,9 +17,9 @@ from detent.core.machine import Machine, Transition
 from detent.core.status import Status
 from detent.define.document import SOURCE_MAX
 from detent.errors import DetentError, NotPermitted, Refused
-from detent.host.housekeeping import FILES_ID
 from detent.host.port import Reader
 from detent.host.reading import Query, Summary
+from detent.host.system_run import FILES_ID
 from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.workflow_file import FileText, Grammar, ProjectFolder, find_grammar

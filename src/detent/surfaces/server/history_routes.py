@@ -14,7 +14,7 @@ from detent.errors import Unknown
 from detent.host.port import Reader
 from detent.kit.http.route import HttpCall, Route
 from detent.surfaces.server import api_view, shape
-from detent.surfaces.server.contract_lives import ContractLives
+from detent.surfaces.server.contract_history import ContractLives
 from detent.surfaces.server.graph import Graph, GraphQuery, SvgQuery, drawing, graph, picture_of
 from detent.surfaces.server.server_context import HttpServer
 

@@ -23,8 +23,8 @@ from detent.core.effect_type import Effect, EffectFailed, Outcome, PartialFailur
 from detent.core.identity import Identity
 from detent.core.machine import Action, Machine, Retry, Wait, table
 from detent.core.status import TERMINAL, Status
-from detent.host.housekeeping import HOUSEKEEPING, NOTICE_NAME
 from detent.host.reading import Step, Summary
+from detent.host.system_run import HOUSEKEEPING, NOTICE_NAME
 from detent.surfaces.server.bookmark import read_on
 from detent.surfaces.server.notice_message import (
     LINES_MAX,

@@ -3,7 +3,7 @@
 import ipaddress
 from typing import Any
 
-from detent.host.ancestry import Origin, can_know, origin_of_connection, user_of_connection
+from detent.host.process_origin import Origin, can_know, origin_of_connection, user_of_connection
 
 
 def ends_of(scope: Any) -> tuple[tuple[str, int], tuple[str, int]] | None:

@@ -10,10 +10,10 @@ from detent.core.history import Entry
 from detent.core.schema import leave_out_secrets, problems
 from detent.core.status import Status
 from detent.errors import Refused
-from detent.host.housekeeping import HOUSEKEEPING
 from detent.host.port import Reader
 from detent.host.reading import Query
 from detent.host.standing import Standing
+from detent.host.system_run import HOUSEKEEPING
 from detent.kit.http.http_error import BadRequest
 from detent.kit.http.route import HttpCall, Route
 from detent.surfaces.server import api_view, shape

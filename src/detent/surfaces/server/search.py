@@ -8,14 +8,14 @@ from msgspec import Meta
 from detent.core.attribute import Scalar
 from detent.core.status import Status
 from detent.errors import DefinitionError
-from detent.host.housekeeping import HOUSEKEEPING
+from detent.host.system_run import HOUSEKEEPING
 from detent.kit.http.http_error import BadRequest
 from detent.kit.http.request_base import Asked, Count
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.run_index import FoundRuns, RunFilter, RunIndex
 from detent.surfaces.server import api_view, shape
-from detent.surfaces.server.figure_routes import ask_index
 from detent.surfaces.server.server_context import HttpServer
+from detent.surfaces.server.statistics_routes import ask_index
 
 
 class SearchQuery(Asked, frozen=True):

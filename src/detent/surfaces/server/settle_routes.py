@@ -10,7 +10,7 @@ from detent.core.identity import identity_of
 from detent.host.port import Reader
 from detent.kit.http.http_error import BadRequest
 from detent.kit.http.route import HttpCall, Route
-from detent.surfaces.doubt import Doubt, Settled, choose_doubts, open_doubts, settle
+from detent.surfaces.doubt_settlement import Doubt, Settled, choose_doubts, open_doubts, settle
 from detent.surfaces.server import shape
 from detent.surfaces.server.server_context import HttpServer
 

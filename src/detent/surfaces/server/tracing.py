@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from detent.core.status import TERMINAL
 from detent.errors import DetentError, Refused
-from detent.host.housekeeping import HOUSEKEEPING
 from detent.host.reading import Step, Summary
+from detent.host.system_run import HOUSEKEEPING
 from detent.kit.agent import owner
 from detent.surfaces.server.bookmark import read_on
 from detent.surfaces.server.setting import Traces, read_headers

@@ -17,8 +17,8 @@ from detent.core.effect_type import Effect, EffectFailed, Outcome, PartialFailur
 from detent.core.identity import Identity
 from detent.core.machine import Action, Machine, Retry, table
 from detent.core.status import TERMINAL, Status
-from detent.host.housekeeping import WEBHOOK_NAME
 from detent.host.reading import Step, Summary
+from detent.host.system_run import WEBHOOK_NAME
 from detent.surfaces.server.bookmark import read_on
 from detent.surfaces.server.setting import ServerSettings, Webhook, secret
 from detent.surfaces.server.signature import HEADER, sign

@@ -12,13 +12,13 @@ from msgspec.structs import replace
 from detent.agents.notebook.action import code_cell
 from detent.agents.notebook.action_context import CellNotFound, ScriptStore
 from detent.agents.notebook.cell import Cell, Output, metadata_of
-from detent.agents.notebook.cell_repair import repair
 from detent.agents.notebook.cell_risk import CellFinding, findings
 from detent.agents.notebook.cell_text import action_of, code_of
 from detent.agents.notebook.kernel_restore import way_given
 from detent.agents.notebook.kernel_session import NeedsConsent, describe_effects, limits, outputs_of, variable_changes
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.plan_effect import consent
+from detent.agents.notebook.repair_rule import repair
 from detent.core.contract import Contract
 from detent.core.effect_type import EffectFailed, Outcome, OutcomeUnknown, PartialFailure
 from detent.core.progress import voice

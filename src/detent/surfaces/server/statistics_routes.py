@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from detent.kit.http.request_base import Asked
 from detent.kit.http.route import HttpCall, Route
-from detent.kit.run_figure import HOUR_S, FigureFilter, Figures
 from detent.kit.run_index import RunIndex
+from detent.kit.run_statistics import HOUR_S, FigureFilter, Figures
 from detent.redaction import ambient_redactor
 from detent.surfaces.server import shape
 

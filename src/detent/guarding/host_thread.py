@@ -27,7 +27,14 @@ from detent.effects.remote_function import Reply
 from detent.effects.remote_function_socket import CallerSocket
 from detent.errors import JournalError, Refused
 from detent.guarding.call_journal import CallDesk, CallOrder, JournalDesk
-from detent.guarding.mailbox import CallBroken, CallMailbox, CallSettled, call_in_loop, find_running_loop, settle_reply
+from detent.guarding.call_mailbox import (
+    CallBroken,
+    CallMailbox,
+    CallSettled,
+    call_in_loop,
+    find_running_loop,
+    settle_reply,
+)
 from detent.home import open as open_home
 from detent.host.embedded.shared_host import SharedHost
 
