@@ -148,9 +148,8 @@ export function RunPage() {
   useEffect(() => effect(() => { if (moved.value.some((line) => line.run_id === runId && line.seq > (store.run.peek()?.seq || 0))) store.reread(); }), [store]);
   const isKnown = last.value > 0;
   useEffect(() => {
-    if (!isKnown) return undefined;
-    const wait = setTimeout(() => store.travel(at).catch((error) => { say(error.message, "harm"); tune({ at: "" }); }), at ? 60 : 0);
-    return () => clearTimeout(wait);
+    if (!isKnown) return;
+    store.travel(at).catch((error) => { say(error.message, "harm"); tune({ at: "" }); });
   }, [store, at, isKnown]);
   const step = (by) => {
     const next = (at || last.value) + by;

@@ -1,11 +1,12 @@
 // What happened, newest first: each event with what it led to and what it changed, never the whole state again.
-import { html, useState } from "../lib.js";
+import { html, useEffect, useState } from "../lib.js";
 import { _ } from "../language.js";
 import { clock, iso, moment } from "../format.js";
 import { place, tune } from "../route.js";
 import { word } from "../status.js";
 import { Said, Text } from "../text.js";
 import { Value, brief } from "../value.js";
+import { say } from "../toast.js";
 import { call } from "../wire.js";
 
 const FILTERS = {
@@ -79,11 +80,13 @@ export function Timeline({ store }) {
   const upto = store.past.value?.seq || Infinity;
   const known = store.past.value?.entries || store.entries.value;
   const first = known[0]?.seq ?? 1;
+  const isNear = upto >= (store.entries.value[0]?.seq ?? 1) || Boolean(store.past.value?.entries); // else they are on their way
+  useEffect(() => { store.lookAround().catch((error) => say(error.message, "harm")); }, [store, upto]);
   const shown = known.filter((entry) => entry.seq <= upto && filter.fits(entry) && (!text || JSON.stringify(entry).toLowerCase().includes(text.toLowerCase())));
   return html`<div class="stack">
     <div class="chips" role="group" aria-label=${_("Show")}>${Object.entries(FILTERS).map(([key, one]) => html`<button key=${key} aria-pressed=${String(key === name)} onClick=${() => tune({ show: key === "all" ? "" : key })}>${one.text()}</button>`)}</div>
     <input type="search" aria-label=${_("Search the timeline")} placeholder=${_("Search the timeline")} value=${text} onInput=${(event) => tune({ find: event.target.value })} />
     <ol class="timeline" reversed>${shown.toReversed().map((entry) => html`<${Event} key=${entry.seq} base=${store.base} entry=${entry} isFresh=${entry.seq > store.fresh.value} />`)}</ol>
-    ${!shown.length && html`<p class="faint">${_("No event fits.")}</p>`}
-    ${first > 1 && html`<p><button onClick=${() => store.earlier()}>${_("Earlier events")} (${first - 1})</button></p>`}</div>`;
+    ${!isNear ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>` : !shown.length && html`<p class="faint">${_("No event fits.")}</p>`}
+    ${isNear && first > 1 && html`<p><button onClick=${() => store.earlier()}>${_("Earlier events")} (${first - 1})</button></p>`}</div>`;
 }
