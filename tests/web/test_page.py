@@ -124,7 +124,7 @@ def test_a_file_is_seen_as_it_is_written(stage: Stage, look: Look) -> None:
     file.write_text(whole)
     try:
         page.get_by_role("link", name="fresh.yaml").click()
-        shown(page.locator("svg.machine"))
+        shown(page.locator(".diagram svg.machine"))  # not one of those beside the names
         file.write_text(whole.replace("transitions:", "transitoins:"))
         shown(page.locator(".flaw").first)
         file.write_text(whole)

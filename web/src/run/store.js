@@ -139,7 +139,7 @@ export function openRun(runId, { isPlain = false } = {}) {
     const isWhole = (made) => made.upto >= upto && made.groups.every((group) => group.is_open === unfolded.peek().includes(group.name));
     try {
       while (isWanted() && !isWhole(seq ? past.peek().graph : graph.peek())) {
-        const made = await readGraph(seq, WITHIN * 4);
+        const made = await readGraph(seq, WITHIN * 2);
         if (!isWanted()) return;
         if (seq) past.value = { ...past.peek(), graph: made };
         else graph.value = entries.peek().filter((entry) => entry.seq > made.upto).reduce(walkOn, made); // with what was heard meanwhile

@@ -4,6 +4,7 @@ import { _ } from "../language.js";
 import { clock, iso, moment } from "../format.js";
 import { place, tune } from "../route.js";
 import { word } from "../status.js";
+import { Sentence } from "../sentence.js";
 import { Said, Text } from "../text.js";
 import { Value, brief } from "../value.js";
 import { say } from "../toast.js";
@@ -64,7 +65,7 @@ export function Event({ base, entry, isFresh, isTold }) {
     <span class="rail-dot" aria-hidden="true"><i /></span>
     <div class="what"><div class="head"><${Head} entry=${entry} /><time datetime=${iso(entry.at)} title=${moment(entry.at)}>${clock(entry.at)}</time></div>
       <div class="led">${own.map((one) => html`<${Led} one=${one} />`)}
-        ${event.error && html`<div class="wrong"><b><${Text} value=${event.error.type} /></b> <${Text} value=${event.error.message || ""} /></div>`}
+        ${event.error && html`<div class="wrong"><b><${Text} value=${event.error.type} /></b> <${Sentence} text=${event.error.message} /></div>`}
         ${event.question?.text && html`<div class="soft"><${Text} value=${event.question.text} /></div>`}
         ${event.result?.comment && html`<div class="soft">“<${Text} value=${event.result.comment} />”</div>`}</div>
       ${(Object.keys(changed).length > 0 || (delta.dropped || []).length > 0) && html`<div class="delta"><${Value} value=${{ ...changed, ...Object.fromEntries((delta.dropped || []).map((name) => [name, null])) }} depth=${1} /></div>`}

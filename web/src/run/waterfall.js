@@ -5,6 +5,7 @@ import { clock, iso, moment, money, now, span } from "../format.js";
 import { mayDo } from "../me.js";
 import { address, place, tune } from "../route.js";
 import { Glyph, Status, word } from "../status.js";
+import { Sentence } from "../sentence.js";
 import { Text } from "../text.js";
 import { Value } from "../value.js";
 import { call, query } from "../wire.js";
@@ -64,7 +65,7 @@ function Details({ base, bar, said }) {
     <ol class="life">${bar.spans.map(([status, at], place) => html`<li key=${place}><span class=${`status ${status}`}><${Glyph} status=${status} />${word(status)}</span><small><time datetime=${iso(at)} title=${moment(at)}>${clock(at)}</time></small></li>`)}</ol>
     ${bar.model && html`<p class="about"><span>${bar.model}</span><span>${_("{count} tokens in", { count: Math.round(bar.tokens_in || 0).toLocaleString() })}</span><span>${_("{count} tokens out", { count: Math.round(bar.tokens_out || 0).toLocaleString() })}</span>${bar.cost_usd ? html`<span>${money(bar.cost_usd)}</span>` : null}</p>`}
     ${bar.left_by && html`<p class="soft">${_("left by")} <code><${Text} value=${bar.left_by} /></code></p>`}
-    ${bar.error && html`<p class="wrong"><b><${Text} value=${bar.error} /></b> <${Text} value=${event?.error?.message || ""} /></p>`}
+    ${bar.error && html`<p class="wrong"><b><${Text} value=${bar.error} /></b> <${Sentence} text=${event?.error?.message} /></p>`}
     ${isOpen && said?.length > 0 && html`<${Printed} text=${spoken(said)} />`}
     ${!found && html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /></div>`}
     ${contract && Object.keys(contract.input || {}).length > 0 && html`<details><summary>${_("arguments")}</summary><div class="call leaf"><${Value} value=${contract.input} /></div></details>`}

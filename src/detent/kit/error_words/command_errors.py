@@ -97,6 +97,7 @@ CHINESE = {
     ),
     "{} is there already and is not overwritten; give another name": "{0} 已经存在，不会被覆盖；请换一个名称",
     "{} wants this done, so somebody else must approve it": "此事由 {0} 提出，必须由别人批准",
+    "{} said no": "{0} 拒绝了",
     "{}. Here: {}": "{0}。这里应使用：{1}",
     "{}: a workflow file is called NAME.yaml": "{0}：工作流文件的名称应为 NAME.yaml",
 }
