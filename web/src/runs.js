@@ -135,8 +135,8 @@ export function Runs() {
     ${isActing.value && html`<${Bulk} selection=${selected(filter)} close=${() => { isActing.value = false; }} />`}
     <div class="filters" role="search">
       <div class="chips" role="group" aria-label=${_("Status")}>${STATUSES.map((status) => html`<button key=${status} aria-pressed=${String(filter.status.includes(status))} onClick=${() => toggle(status)}>${word(status)}</button>`)}</div>
-      <div class="line"><input type="search" ref=${search} aria-label=${_("Search text")} placeholder=${_("Search inputs, questions, outputs, names")} value=${filter.text} onInput=${(event) => tune({ text: event.target.value })} />
-        <input type="search" class="mono where" aria-label=${_("Condition")} placeholder=${_("where, such as customer == 'Nordwind'")} value=${filter.where} onChange=${(event) => tune({ where: event.target.value })} />
+      <div class="line"><input type="search" ref=${search} aria-label=${_("Search text")} placeholder=${_("Search all texts")} title=${_("Search inputs, questions, outputs, names")} value=${filter.text} onInput=${(event) => tune({ text: event.target.value })} />
+        <input type="search" class="mono where" aria-label=${_("Condition")} placeholder=${_("where amount > 100")} title=${_("where, such as customer == 'Nordwind'")} value=${filter.where} onChange=${(event) => tune({ where: event.target.value })} />
         <select aria-label=${_("Machine")} value=${filter.machine} onChange=${(event) => tune({ machine: event.target.value })}><option value="">${_("all machines")}</option>
           ${[...new Set([...machines.value, ...(filter.machine ? [filter.machine] : [])])].map((name) => html`<option value=${name}>${name}</option>`)}</select>
         <select aria-label=${_("Order")} value=${filter.sort} onChange=${(event) => tune({ sort: event.target.value })}>${[...new Set([...sorts(found.value), ...(filter.sort ? [filter.sort] : [])])].map((name) => html`<option key=${name} value=${name}>${sortWord(name)}</option>`)}</select>
