@@ -185,8 +185,12 @@ def test_a_token_that_is_renewed_ends_what_is_open(stage: Stage, look: Look) -> 
 
 
 PHONE: dict[str, Any] = {
-    "viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True, "color_scheme": "dark", "locale": "zh-CN",
-}  # fmt: skip
+    "viewport": {"width": 390, "height": 844},
+    "has_touch": True,
+    "is_mobile": True,
+    "color_scheme": "dark",
+    "locale": "zh-CN",
+}
 
 
 @pytest.mark.parametrize(("kind", "options"), [("desk", {}), ("phone", PHONE)], ids=["desk", "phone"])
