@@ -763,7 +763,7 @@ export const CHINESE = {
   "{count} of {total} steps differ; the first is number {first}.": "{total} 步中有 {count} 步不同；第一处是第 {first} 步。",
   "Earlier": "更早",
   "read up to event {upto} of {seq}…": "已读到第 {upto} 个事件，共 {seq} 个…",
-  "drawing the way: event {upto} of {last}…": "正在绘制路径：第 {upto} 个事件，共 {last} 个…",
+  "drawing the way: {upto} of {last}…": "正在绘制路径：{upto} / {last}…",
   "The latest {count} of {total}; the others are in the": "最近的 {count} 个，共 {total} 个；其余的在",
   "{done} of {total} done": "已完成 {done} / {total}",
   "Lanes of {action}": "{action} 的各条并行线",
