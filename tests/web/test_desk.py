@@ -24,7 +24,8 @@ AIM = """() => {
   return [location.hash.split("/")[2] || "", box.x + box.width / 2, box.y + box.height / 2]; }"""
 AIM_OR_DECIDED = f"() => ({AIM})() || document.querySelector('.deciding.decided')"
 HEARD = "(was) => location.hash.split('/')[2] !== was || document.querySelector('.deciding.decided')"
-GONE_ON = "(was) => location.hash.split('/')[2] !== was"
+# A page that goes on by itself may already be elsewhere when `n` is pressed: then what it shows can be aimed at.
+GONE_ON = f"(was) => location.hash.split('/')[2] !== was || ({AIM})()"
 
 
 def aim(page: Page) -> tuple[str, float, float]:
