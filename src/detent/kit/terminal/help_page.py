@@ -1,7 +1,7 @@
 """The page that `--help` prints: what click writes into it by itself is in the reader's language too."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import click
 
@@ -24,7 +24,7 @@ class HelpPage(click.HelpFormatter):
         """Of a list: options, commands."""
         super().write_heading(translate(heading))
 
-    def write_dl(self, rows: Sequence[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
+    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
         """A list: each option or command with what it does."""
         super().write_dl([(_name_kind(name), _add_words(about)) for name, about in rows], col_max, col_spacing)
 
