@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from detent.surfaces.server.setting import ServerSettings
 
 PORT = 8410
-SWITCH_S = (
-    0.001  # a short answer waits so long, at each of its steps, for the thread that reads a long run; 5 ms otherwise
-)
+# How long a short answer waits, at each of its steps, for a thread that reads a long run; 5 ms otherwise.
+SWITCH_S = 0.001
 PORTS = 10  # that are tried in turn: a browser keeps drafts by address, so it should stay the same
 
 
