@@ -27,7 +27,8 @@ RUNS, RUN_STREAMS, LIST_STREAMS = 200, 400, 100
 STATES = 12
 DELIVERY_MS = 250.0
 LIT_MS = 50.0
-IDLE_STREAMS, IDLE_MB = 1000, 30.0
+IDLE_STREAMS, IDLE_LISTS, IDLE_MB = 1000, 5, 30.0
+SETTLED_S = 20.0  # until every stream waits, and has given its first sign of life
 DEADLINE_S = 120.0
 FLOW = f"""
 from detent import Action, Machine, Status, Wait, table
@@ -216,18 +217,25 @@ def lights() -> Iterator[Figure]:
 
 
 def idle() -> Iterator[Figure]:
-    """What a thousand streams on which nothing happens cost in memory, and whether somebody else is still answered."""
+    """What a thousand streams on which nothing happens cost in memory, each on a run of its own but for five on the
+    list, and whether somebody else is still answered."""
     with folder() as home:
         pids: list[int] = []
-        with served(home, pids=pids) as address:
+        (home / "swing.py").write_text(SWING)
+        (home / "detent.serve.yaml").write_text(CONFIG)
+        with served(home, "swing.py:SWING", pids=pids) as address:
             host, _, port = address.removeprefix("http://").rpartition(":")
+            begin = functools.partial(called, address, "/api/runs", {"definition": "swing"})
+            runs = [begin()["run_id"] for _ in range(IDLE_STREAMS - IDLE_LISTS)]
             before = resident(pids[0])
-            streams = [socket.create_connection((host, int(port))) for _ in range(IDLE_STREAMS)]
-            for stream in streams:
-                stream.sendall(b"GET /api/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            paths = [*(f"/api/runs/{run_id}/events?after=1" for run_id in runs), *["/api/events"] * IDLE_LISTS]
+            streams = [socket.create_connection((host, int(port))) for _ in paths]
+            for stream, path in zip(streams, paths, strict=True):
+                stream.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
             for stream in streams:
                 assert stream.recv(15).endswith(b"200 OK")
-            assert called(address, "/api/runs")["runs"] == []
+            time.sleep(SETTLED_S)
+            assert called(address, "/api/runs")["runs"]
             cost = (resident(pids[0]) - before) / 1e6
             for stream in streams:
                 stream.close()

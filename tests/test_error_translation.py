@@ -15,8 +15,7 @@ from tests.surfaces.server.stage import stage
 SOURCE = Path(__file__).parent.parent / "src" / "detent"
 PLACES = (
     "core", "define", "host", "effects", "kit", "agents",
-    "surfaces/server", "surfaces/bulk_verb.py", "home.py",
-    "surfaces/cli/bulk_command.py", "surfaces/cli/worker_command.py",
+    "surfaces", "guarding", "home.py",
 )  # fmt: skip
 RAISED = {
     "DefinitionError", "ExpressionError", "Refused", "NotWaiting", "Unknown", "ReplayError", "JournalError",
@@ -151,3 +150,7 @@ async def test_the_api_speaks_the_language_that_is_asked_for(tmp_path: Path) -> 
             answer = await at.client.get("/api/runs/nothing", headers={"Accept-Language": wanted})
             said.append(answer.json()["error"]["message"])
         assert ["没有运行" in one for one in said] == [True, False]
+        stored = ["ann said no: too dear", "their own words"]
+        headers = {"Accept-Language": "zh-CN"}
+        told = await at.client.post("/api/sentences", json={"texts": stored}, headers=headers)
+        assert told.json()["texts"] == ["ann 拒绝了: too dear", "their own words"]

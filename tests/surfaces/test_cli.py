@@ -932,6 +932,12 @@ def test_a_wrong_command_line_is_told_in_the_readers_language(detent: Detent) ->
     }
     for line, words in told.items():
         assert words in detent(*line.split(), code=2, DETENT_LANG="zh").err, line
+    page = detent("list", "--help", DETENT_LANG="zh").out
+    assert [
+        word
+        for word in ("用法：detent list [选项]", "选项:", "--limit N ", "[默认：50;", "显示此帮助并退出。")
+        if word not in page
+    ] == []
 
 
 def test_a_fault_of_our_own_says_how_to_see_more(detent: Detent) -> None:

@@ -1,6 +1,7 @@
 """The desk in a real browser: a click reaches what it was aimed at or nothing, and any number of questions is shown."""
 
 import json
+import os
 import random
 import re
 import threading
@@ -23,7 +24,8 @@ AIM = """() => {
   return [location.hash.split("/")[2] || "", box.x + box.width / 2, box.y + box.height / 2]; }"""
 AIM_OR_DECIDED = f"() => ({AIM})() || document.querySelector('.deciding.decided')"
 HEARD = "(was) => location.hash.split('/')[2] !== was || document.querySelector('.deciding.decided')"
-GONE_ON = "(was) => location.hash.split('/')[2] !== was"
+# A page that goes on by itself may already be elsewhere when `n` is pressed: then what it shows can be aimed at.
+GONE_ON = f"(was) => location.hash.split('/')[2] !== was || ({AIM})()"
 
 
 def aim(page: Page) -> tuple[str, float, float]:
@@ -56,9 +58,9 @@ def begin(stage: Stage, number: int) -> str:
 
 
 def test_a_click_reaches_the_question_it_was_aimed_at_or_none(stage: Stage, look: Look) -> None:
-    """`DETENT_EXAMPLES=40 ./run test tests/web/test_desk.py -k aimed` makes a thousand clicks of it."""
+    """`DETENT_EXAMPLES=100 ./run test tests/web/test_desk.py -k aimed` makes a thousand clicks of it."""
     stage.clear()
-    chance = random.Random(19)
+    chance = random.Random(int(os.environ.get("DETENT_SEED", "19")))
     looker = look()
     looker.may_be_refused = True  # a click that comes second is told so
     sent: list[str] = []
@@ -73,7 +75,7 @@ def test_a_click_reaches_the_question_it_was_aimed_at_or_none(stage: Stage, look
         begin(stage, number)
     page = looker.go("#/inbox")
     reached = 0
-    for number in range(examples(25)):
+    for number in range(examples(10)):
         begin(stage, number)
         run_id, x, y = aim(page)
         page.mouse.move(x, y)

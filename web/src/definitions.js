@@ -7,6 +7,7 @@ import { SchemaForm, initial, problems, useFirstWrong } from "./form.js";
 import { age, iso, moment, now, span } from "./format.js";
 import { address, go, place, tune } from "./route.js";
 import { Status } from "./status.js";
+import { Sentence } from "./sentence.js";
 import { Text } from "./text.js";
 import { say } from "./toast.js";
 import { Triggers } from "./triggers.js";
@@ -114,7 +115,7 @@ export function DryRun({ found }) {
   const said = ({ kind, detail }) => (kind === "sleep" ? span(Number(detail) || 0) : kind === "wait" ? (detail || []).join(", ") : kind === "rule" ? `${detail.decision} · ${detail.rule}` : typeof detail === "string" ? detail : detail ? brief(detail, 160) : "");
   return html`<div class="body stack dry" role="status"><p><${Status} status=${found.status} /> <span class="state"><${Text} value=${found.state} /></span> <span class="soft">${_("Nothing was touched; every question was answered with yes.")}</span></p>
     <ol class="steps-list">${found.steps.map((step, at) => html`<li key=${at} class=${step.kind === "state" ? "enters" : ""}><span class="faint">${(STEPS[step.kind] || (() => _("would need an answer:")))()}</span> ${step.kind === "state" ? html`<span class="state"><${Text} value=${step.name} /></span>` : html`${step.name && html`<b><${Text} value=${step.name} /></b> `}<${Text} value=${said(step)} />`}</li>`)}</ol>
-    ${found.is_cut && html`<p class="faint">${_("and so on")}</p>`}${found.error && html`<p class="wrong"><b><${Text} value=${found.error.type} /></b> <${Text} value=${found.error.message || ""} /></p>`}</div>`;
+    ${found.is_cut && html`<p class="faint">${_("and so on")}</p>`}${found.error && html`<p class="wrong"><b><${Text} value=${found.error.type} /></b> <${Sentence} text=${found.error.message} /></p>`}</div>`;
 }
 
 function DefinitionPage({ name }) {

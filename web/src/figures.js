@@ -51,7 +51,7 @@ function Spreads({ title, about, name, rows, find }) {
 function Sums({ figures }) {
   const sum = (name) => figures.steps.reduce((total, step) => total + step[name], 0);
   const asked = sum("asked");
-  const rows = [[_("Runs started"), sum("started").toLocaleString()], [_("Runs ended"), sum("ended").toLocaleString()], [_("failed"), sum("failed").toLocaleString()], [_("Questions decided"), asked.toLocaleString()], [_("People took, on average"), asked ? span(sum("asked_s") / asked) : "—"], [_("Cost"), money(sum("cost_usd")) || "—"], [_("Tokens"), Math.round(sum("tokens")).toLocaleString()]];
+  const rows = [[_("Runs started"), sum("started").toLocaleString()], [_("Runs ended"), sum("ended").toLocaleString()], [_("Runs failed"), sum("failed").toLocaleString()], [_("Questions decided"), asked.toLocaleString()], [_("People took, on average"), asked ? span(sum("asked_s") / asked) : "—"], [_("Cost"), money(sum("cost_usd")) || "—"], [_("Tokens"), Math.round(sum("tokens")).toLocaleString()]];
   return html`<dl class="sums-row card">${rows.map(([name, value]) => html`<div key=${name}><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 }
 

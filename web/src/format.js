@@ -57,8 +57,8 @@ export function shortMoment(at) {
   return date.toLocaleString(locale(), options);
 }
 
-/** A large number where there is little room: 10.1k, or 1万. */
-export const compact = (count) => (count < 10_000 ? String(count) : count.toLocaleString(locale(), { notation: "compact", maximumFractionDigits: 1 }));
+/** A large number where there is little room: 10k, or 1万. */
+export const compact = (count) => (count < 10_000 ? String(count) : count.toLocaleString(locale(), { notation: "compact", maximumFractionDigits: 0 }));
 
 export function clock(at) {
   const date = new Date(at * 1000);

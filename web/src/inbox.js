@@ -19,7 +19,7 @@ function Quiet({ isFiltered }) {
   return html`<div class="card empty">
     <svg viewBox="0 0 64 64" fill="none" aria-hidden="true"><path d="M8 30h14a10 10 0 0 0 20 0h14v20a3 3 0 0 1-3 3H11a3 3 0 0 1-3-3z" stroke="var(--edge)" stroke-width="2"/><circle cx="32" cy="24" r="9" stroke="var(--green)" stroke-width="2.5"/><path d="m28 24 3 3 5-6" stroke="var(--green)" stroke-width="2.5" stroke-linecap="round" stroke-linejoin="round"/></svg>
     ${isFiltered ? html`<h2>${_("Nothing here fits the filter")}</h2><p><a href="#/inbox">${_("All questions")}</a></p>`
-    : html`<h2>${_("Nothing waits for you")}</h2><p>${_("A question appears here the moment a run asks it.")}</p>`}</div>`;
+    : html`<h2>${_("Nothing waits for you")}</h2><p>${_("A question appears here the moment a run asks it.")}</p><p><a href="#/definitions">${_("Start a run")}</a></p>`}</div>`;
 }
 
 function Filters({ desk, values }) {

@@ -3,6 +3,7 @@ import { html } from "./lib.js";
 import { _ } from "./language.js";
 import { age, ahead, iso, moment, now } from "./format.js";
 import { address } from "./route.js";
+import { Sentence } from "./sentence.js";
 import { Said, Text } from "./text.js";
 import { Value } from "./value.js";
 
@@ -13,7 +14,7 @@ export const OWN = ["cause", "result", "lands_until", "is_shortened"];
 export const isUnderWay = (data) => Number(data?.lands_until || 0) > now.value;
 
 const Time = ({ at, text }) => html`<time datetime=${iso(at)} title=${moment(at)}>${text}</time>`;
-const Failure = ({ error }) => html`<span><code><${Text} value=${error.type || ""} /></code> <${Text} value=${error.message || ""} /></span>`;
+const Failure = ({ error }) => html`<span><code><${Text} value=${error.type || ""} /></code> <${Sentence} text=${error.message} /></span>`;
 
 /** What a call gave; of a program, its exit code and its output as it wrote them. */
 function Result({ title, value }) {

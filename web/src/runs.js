@@ -8,6 +8,7 @@ import { age, iso, moment, money, now, short } from "./format.js";
 import { useKeys } from "./key.js";
 import { address, place, tune } from "./route.js";
 import { STATUSES, Status, word } from "./status.js";
+import { Sentence, told } from "./sentence.js";
 import { Text } from "./text.js";
 import { call, query, returned } from "./wire.js";
 
@@ -67,7 +68,7 @@ function Row({ line, isNew, isHere }) {
     <td class="is"><${Status} status=${line.status} failed=${line.failed} /></td>
     <td class="name"><a href=${address(["runs", line.run_id])}><${Text} value=${line.machine} /></a><small>${short(line.run_id, 16)}</small>${Object.entries(line.attributes || {}).map(([name, value]) => html`<span class="tag attribute" key=${name}><span class="faint"><${Text} value=${name} /></span> <${Text} value=${String(value)} /></span>`)}</td>
     <td class="in"><span class="state"><${Text} value=${line.state} /></span></td>
-    <td class="asked cut">${isAlarming ? html`<b class="wrong"><${Text} value=${line.alarms.at(-1)} /></b>` : asked ? html`<${Text} value=${asked.question || asked.action} />` : line.error && html`<span class="wrong"><${Text} value=${`${line.error.type}: ${line.error.message}`} /></span>`}${line.waiting.length > 1 ? ` +${line.waiting.length - 1}` : ""}</td>
+    <td class="asked cut">${isAlarming ? html`<b class="wrong"><${Sentence} text=${line.alarms.at(-1)} /></b>` : asked ? html`<${Text} value=${asked.question || asked.action} />` : line.error && html`<span class="wrong"><${Text} value=${`${line.error.type}: ${told(line.error.message)}`} /></span>`}${line.waiting.length > 1 ? ` +${line.waiting.length - 1}` : ""}</td>
     <td class="soft when"><time datetime=${iso(line.updated_at)} title=${moment(line.updated_at)}>${age(line.updated_at)}</time>
       <small><time datetime=${iso(line.started_at)} title=${moment(line.started_at)}>${_("started {when}", { when: age(line.started_at) })}</time></small></td>
     <td class="number">${money(line.cost_usd)}</td></tr>`;
@@ -134,8 +135,8 @@ export function Runs() {
     ${isActing.value && html`<${Bulk} selection=${selected(filter)} close=${() => { isActing.value = false; }} />`}
     <div class="filters" role="search">
       <div class="chips" role="group" aria-label=${_("Status")}>${STATUSES.map((status) => html`<button key=${status} aria-pressed=${String(filter.status.includes(status))} onClick=${() => toggle(status)}>${word(status)}</button>`)}</div>
-      <div class="line"><input type="search" ref=${search} aria-label=${_("Search text")} placeholder=${_("Search inputs, questions, outputs, names")} value=${filter.text} onInput=${(event) => tune({ text: event.target.value })} />
-        <input type="search" class="mono where" aria-label=${_("Condition")} placeholder=${_("where, such as customer == 'Nordwind'")} value=${filter.where} onChange=${(event) => tune({ where: event.target.value })} />
+      <div class="line"><input type="search" ref=${search} aria-label=${_("Search text")} placeholder=${_("Search all texts")} title=${_("Search inputs, questions, outputs, names")} value=${filter.text} onInput=${(event) => tune({ text: event.target.value })} />
+        <input type="search" class="mono where" aria-label=${_("Condition")} placeholder=${_("where amount > 100")} title=${_("where, such as customer == 'Nordwind'")} value=${filter.where} onChange=${(event) => tune({ where: event.target.value })} />
         <select aria-label=${_("Machine")} value=${filter.machine} onChange=${(event) => tune({ machine: event.target.value })}><option value="">${_("all machines")}</option>
           ${[...new Set([...machines.value, ...(filter.machine ? [filter.machine] : [])])].map((name) => html`<option value=${name}>${name}</option>`)}</select>
         <select aria-label=${_("Order")} value=${filter.sort} onChange=${(event) => tune({ sort: event.target.value })}>${[...new Set([...sorts(found.value), ...(filter.sort ? [filter.sort] : [])])].map((name) => html`<option key=${name} value=${name}>${sortWord(name)}</option>`)}</select>

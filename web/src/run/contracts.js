@@ -4,6 +4,7 @@ import { _ } from "../language.js";
 import { ahead, clock, iso, moment, now, span } from "../format.js";
 import { address, place } from "../route.js";
 import { Glyph, Status, isOver, word } from "../status.js";
+import { Sentence } from "../sentence.js";
 import { Text } from "../text.js";
 import { Value } from "../value.js";
 import { Printed, spoken } from "./output.js";
@@ -44,7 +45,7 @@ function Contract({ life, upto, said, runId }) {
     ${contract.due_at && !isOver(contract.status) && html`<div class="soft"><time datetime=${iso(contract.due_at)}>${_("begins {when}", { when: ahead(contract.due_at) })}</time></div>`}
     ${contract.supersedes && html`<div class="soft">${_("follows")} <span class="mono"><${Text} value=${contract.supersedes} /></span></div>`}
     <${Voices} said=${said} />
-    ${contract.error && html`<div class="note harm"><b><${Text} value=${contract.error.type} /></b> <${Text} value=${contract.error.message || ""} /></div>`}
+    ${contract.error && html`<div class="note harm"><b><${Text} value=${contract.error.type} /></b> <${Sentence} text=${contract.error.message} /></div>`}
     ${Object.keys(contract.input || {}).length > 0 && html`<details><summary>${_("arguments")}</summary><div class="call leaf"><${Value} value=${contract.input} /></div></details>`}
     ${contract.result !== undefined && contract.result !== null && html`<details open=${JSON.stringify(contract.result).length < 400}><summary>${_("result")}</summary><div class="call leaf"><${Value} value=${contract.result} /></div></details>`}
     ${contract.answers?.length > 0 && html`<details open><summary>${_("answers")}</summary><div class="call leaf"><${Value} value=${contract.answers} depth=${0} /></div></details>`}

@@ -30,9 +30,9 @@ function Side({ store, sum }) {
     const read = async () => {
       const pages = [];
       for (let offset = 0; offset < size; offset += 500) pages.push(await call(`${store.base}/lanes${query({ at: past || "", path: sum.path, only, offset: offset || "", limit: Math.min(500, size - offset) })}`, undefined, abort));
-      setPage({ ...pages[0], lanes: pages.flatMap((one) => one.lanes) });
+      if (pages[0].sum) setPage({ ...pages[0], lanes: pages.flatMap((one) => one.lanes) }); // else they have joined: the run says so in a moment
     };
-    const wait = setTimeout(() => read().catch(() => { /* its lanes have joined, or the next event reads again */ }), page ? REST_MS : 0);
+    const wait = setTimeout(() => read().catch(() => { /* the next event reads again */ }), page ? REST_MS : 0);
     return () => { clearTimeout(wait); abort.abort(); };
   }, [store, sum.path, only, size, past, seq]);
   const counts = countLanes(sum);

@@ -10,6 +10,7 @@ import { later } from "../later.js";
 import { Question } from "../question.js";
 import { address, place, tune } from "../route.js";
 import { Status, isOver } from "../status.js";
+import { Sentence } from "../sentence.js";
 import { Said, Text } from "../text.js";
 import { say } from "../toast.js";
 import { Value } from "../value.js";
@@ -41,7 +42,7 @@ function Head({ store }) {
       ${run.source && html`<span class="cut">${run.source.split("/").pop()}</span>`}
       ${parent && html`<a href=${address(["runs", parent])}>${_("part of {run}", { run: short(parent) })}</a>`}
       ${run.children.map((child) => html`<a href=${address(["runs", child])}>${_("waits for {run}", { run: short(child) })}</a>`)}</div>
-    ${run.alarms?.length > 0 && html`<div class="alarm" role="alert"><b>${_("Look into this at once")}</b>${run.alarms.map((text) => html`<p><${Text} value=${text} /></p>`)}</div>`}</header>`;
+    ${run.alarms?.length > 0 && html`<div class="alarm" role="alert"><b>${_("Look into this at once")}</b>${run.alarms.map((text) => html`<p><${Sentence} text=${text} /></p>`)}</div>`}</header>`;
 }
 
 function Travel({ store }) {
@@ -53,7 +54,7 @@ function Travel({ store }) {
   const upto = store.picture.value.upto; // the way of a long run is drawn piece by piece
   const when = past?.run.at;
   return html`<div class="travel"><div class="line"><label for="travel">${_("Event")} <b class="mono">${at}</b> / ${last}</label>
-      <span class="grow" aria-live="polite">${isLoading ? html`<span class="tag loading">${_("loading event {seq}…", { seq: store.sought.value })}</span>` : upto < (past?.seq || store.run.value.seq) ? html`<span class="tag loading">${_("drawing the way: event {upto} of {last}…", { upto: upto.toLocaleString(), last: (past?.seq || last).toLocaleString() })}</span>` : past ? html`<span class="tag here" title=${moment(when)}>${_("as it was, {when}", { when: shortMoment(when) })}</span>` : html`<span class="faint">${isOver(store.run.value.status) ? _("the end") : _("now")}</span>`}</span>
+      <span class="grow" aria-live="polite">${isLoading ? html`<span class="tag loading">${_("loading event {seq}…", { seq: store.sought.value })}</span>` : upto < (past?.seq || store.run.value.seq) ? html`<span class="tag loading">${_("drawing the way: {upto} of {last}…", { upto: upto.toLocaleString(), last: (past?.seq || last).toLocaleString() })}</span>` : past ? html`<span class="tag here" title=${moment(when)}>${_("as it was, {when}", { when: shortMoment(when) })}</span>` : html`<span class="faint">${isOver(store.run.value.status) ? _("the end") : _("now")}</span>`}</span>
       ${past && html`<button class="small" onClick=${() => tune({ at: "" })}>${_("Back to now")}</button>`}</div>
     <input id="travel" type="range" min="1" max=${last} value=${at} disabled=${last < 2} aria-valuetext=${_("after event {seq} of {last}", { seq: at, last })}
       onInput=${(event) => tune({ at: Number(event.target.value) >= last ? "" : event.target.value })} /></div>`;
@@ -108,7 +109,7 @@ function Now({ store }) {
     ${isPast && run.waiting.map((one) => html`<div class="note">${_("It was asking:")} <${Text} value=${one.question || one.action} /></div>`)}
     <${Waits} run=${run} />${!many && html`<${Lanes} store=${store} />`}
     ${!isPast && html`<${Unserved} run=${run} />`}
-    ${run.error && run.status !== "completed" && html`<div class="note harm" role="alert"><div><b><${Text} value=${run.error.type} /></b><br /><${Text} value=${run.error.message || ""} />${(run.error.data?.passed_over || []).map((row) => html`<br /><small>${_("Not taken: {row}, which has no condition and so is for success", { row })}</small>`)}</div></div>`}
+    ${run.error && run.status !== "completed" && html`<div class="note harm" role="alert"><div><b><${Text} value=${run.error.type} /></b><br /><${Sentence} text=${run.error.message} />${(run.error.data?.passed_over || []).map((row) => html`<br /><small>${_("Not taken: {row}, which has no condition and so is for success", { row })}</small>`)}</div></div>`}
     ${run.output !== null && run.output !== undefined && JSON.stringify(run.output) !== "{}" && isOver(run.status) && html`<section class="card"><header><h2>${_("Output")}</h2></header><div class="body leaf"><${Value} value=${run.output} /></div></section>`}
     ${!isPast && html`<${Artefacts} store=${store} />`}
     ${run.why.length > 0 && html`<section class="card"><header><h2>${_("Why it is here")}</h2></header><div class="body"><ol class="timeline">${run.why.slice(-12).map((entry) => html`<${Event} key=${entry.seq} base=${store.base} entry=${entry} isTold=${true} />`)}</ol></div></section>`}
@@ -148,9 +149,8 @@ export function RunPage() {
   useEffect(() => effect(() => { if (moved.value.some((line) => line.run_id === runId && line.seq > (store.run.peek()?.seq || 0))) store.reread(); }), [store]);
   const isKnown = last.value > 0;
   useEffect(() => {
-    if (!isKnown) return undefined;
-    const wait = setTimeout(() => store.travel(at).catch((error) => { say(error.message, "harm"); tune({ at: "" }); }), at ? 60 : 0);
-    return () => clearTimeout(wait);
+    if (!isKnown) return;
+    store.travel(at).catch((error) => { say(error.message, "harm"); tune({ at: "" }); });
   }, [store, at, isKnown]);
   const step = (by) => {
     const next = (at || last.value) + by;

@@ -11,6 +11,8 @@ const LIVES = 500; // contracts that are shown, the latest
 const WORDS = 500; // kept of what one contract says
 const LETTERS = 64 * 1024; // kept of a text that goes on
 const WITHIN = 0.15; // seconds in which a picture must be there; the way of a long run then follows piece by piece
+const GLANCE = 0.02; // the same for a moment of the past: it is shown while a hand is at the slider
+const GRACE_MS = 40; // that a moment waits for its picture before it is shown in the one that is there
 
 /** The run after one more event. */
 export function moveOn(run, entry) {
@@ -56,6 +58,9 @@ export function walkOn(graph, entry) {
   return { ...graph, upto, edges, nodes: graph.nodes.map((node) => (seen.has(node.id) && !node.is_visited ? { ...node, is_visited: true } : node)) };
 }
 
+/** A picture of which the way is not known yet, until one comes in which it is. */
+const withoutWay = (graph) => ({ ...graph, upto: 0, nodes: graph.nodes.map((node) => ({ ...node, is_visited: false })), edges: graph.edges.map((edge) => ({ ...edge, visits: 0 })) });
+
 /** `isPlain`: without picture and log, and without a stream until `listen(true)`; many of these may be open at once. */
 export function openRun(runId, { isPlain = false } = {}) {
   const base = `/api/runs/${encodeURIComponent(runId)}`;
@@ -75,6 +80,8 @@ export function openRun(runId, { isPlain = false } = {}) {
   let isClosed = false;
   let isLives = false;
   let isListening = !isPlain;
+  let wanted = 0; // the event somebody wants to look at
+  let journey = null; // the way there
   let told = 0; // the last event that is among the entries; the run itself may have been read later
 
   const reread = () => {
@@ -132,7 +139,7 @@ export function openRun(runId, { isPlain = false } = {}) {
     const isWhole = (made) => made.upto >= upto && made.groups.every((group) => group.is_open === unfolded.peek().includes(group.name));
     try {
       while (isWanted() && !isWhole(seq ? past.peek().graph : graph.peek())) {
-        const made = await readGraph(seq, WITHIN * 4);
+        const made = await readGraph(seq, WITHIN * 2);
         if (!isWanted()) return;
         if (seq) past.value = { ...past.peek(), graph: made };
         else graph.value = entries.peek().filter((entry) => entry.seq > made.upto).reduce(walkOn, made); // with what was heard meanwhile
@@ -166,6 +173,18 @@ export function openRun(runId, { isPlain = false } = {}) {
     const page = await call(`${base}/log?after=${after}&limit=${seq - 1 - after}`);
     return page.entries.filter((entry) => entry.seq < seq);
   };
+  /** A moment is shown as soon as it is known; its picture follows where it takes longer than that. */
+  const visit = async (seq) => {
+    const drawn = readGraph(seq, GLANCE);
+    drawn.catch(() => {}); // it is asked for again
+    const was = await call(`${base}/at/${seq}`);
+    const stand = (past.peek()?.graph || graph.peek());
+    const isSame = stand?.digest === was.digest;
+    const picture = await Promise.race([drawn, ...(isSame ? [new Promise((resolve) => { setTimeout(() => resolve(withoutWay(stand)), GRACE_MS); })] : [])]);
+    if (isClosed || wanted !== seq) return; // another moment was asked for meanwhile
+    batch(() => { past.value = { run: was, graph: picture, seq, entries: null }; sought.value = 0; });
+    draw();
+  };
   document.addEventListener("visibilitychange", seenAgain);
   const looking = setInterval(() => { if (isListening && !document.hidden && run.peek()?.status === "running" && run.peek().unserved) reread(); }, WORKERS_MS);
   begin();
@@ -189,17 +208,21 @@ export function openRun(runId, { isPlain = false } = {}) {
       else if (past.value?.entries === was) past.value = { ...past.value, entries: [...known, ...was] };
       return known.length;
     },
-    /** Look at the run as it was; 0: now. */
-    async travel(seq) {
-      sought.value = 0;
-      if (!seq || seq >= (run.value?.last ?? 0)) { past.value = null; if (graph.peek()) draw(); return; }
-      sought.value = seq;
-      const isFar = seq < (entries.value[0]?.seq ?? 1); // its events are not among those that were read
-      const [was, picture, around] = await Promise.all([call(`${base}/at/${seq}`), readGraph(seq, WITHIN), isFar ? before(seq + 1) : null]);
-      if (sought.value !== seq) return; // another moment was asked for meanwhile
-      past.value = { run: was, graph: picture, seq, entries: around };
-      sought.value = 0;
-      draw();
+    /** Look at the run as it was; 0: now. Of the moments that are asked for while one is on its way, the last follows. */
+    travel(seq) {
+      wanted = seq && seq < (run.value?.last ?? 0) ? seq : 0;
+      sought.value = wanted === past.peek()?.seq ? 0 : wanted;
+      if (!wanted) { past.value = null; if (graph.peek()) draw(); }
+      if (!wanted || journey) return Promise.resolve();
+      journey = (async () => { while (wanted && wanted !== past.peek()?.seq && !isClosed) await visit(wanted); })().finally(() => { journey = null; });
+      return journey;
+    },
+    /** The events before the moment that is looked at, when they are not among those that were read. */
+    async lookAround() {
+      const { seq, entries: around } = past.peek() || {};
+      if (!seq || around || seq >= (entries.peek()[0]?.seq ?? 1)) return;
+      const known = await before(seq + 1);
+      if (past.peek()?.seq === seq) past.value = { ...past.peek(), entries: known };
     },
     close() { isClosed = true; isBack(); clearTimeout(timer); clearInterval(looking); stopStream(); document.removeEventListener("visibilitychange", seenAgain); },
   };

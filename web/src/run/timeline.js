@@ -1,11 +1,13 @@
 // What happened, newest first: each event with what it led to and what it changed, never the whole state again.
-import { html, useState } from "../lib.js";
+import { html, useEffect, useState } from "../lib.js";
 import { _ } from "../language.js";
 import { clock, iso, moment } from "../format.js";
 import { place, tune } from "../route.js";
 import { word } from "../status.js";
+import { Sentence } from "../sentence.js";
 import { Said, Text } from "../text.js";
 import { Value, brief } from "../value.js";
+import { say } from "../toast.js";
 import { call } from "../wire.js";
 
 const FILTERS = {
@@ -63,7 +65,7 @@ export function Event({ base, entry, isFresh, isTold }) {
     <span class="rail-dot" aria-hidden="true"><i /></span>
     <div class="what"><div class="head"><${Head} entry=${entry} /><time datetime=${iso(entry.at)} title=${moment(entry.at)}>${clock(entry.at)}</time></div>
       <div class="led">${own.map((one) => html`<${Led} one=${one} />`)}
-        ${event.error && html`<div class="wrong"><b><${Text} value=${event.error.type} /></b> <${Text} value=${event.error.message || ""} /></div>`}
+        ${event.error && html`<div class="wrong"><b><${Text} value=${event.error.type} /></b> <${Sentence} text=${event.error.message} /></div>`}
         ${event.question?.text && html`<div class="soft"><${Text} value=${event.question.text} /></div>`}
         ${event.result?.comment && html`<div class="soft">“<${Text} value=${event.result.comment} />”</div>`}</div>
       ${(Object.keys(changed).length > 0 || (delta.dropped || []).length > 0) && html`<div class="delta"><${Value} value=${{ ...changed, ...Object.fromEntries((delta.dropped || []).map((name) => [name, null])) }} depth=${1} /></div>`}
@@ -79,11 +81,13 @@ export function Timeline({ store }) {
   const upto = store.past.value?.seq || Infinity;
   const known = store.past.value?.entries || store.entries.value;
   const first = known[0]?.seq ?? 1;
+  const isNear = upto >= (store.entries.value[0]?.seq ?? 1) || Boolean(store.past.value?.entries); // else they are on their way
+  useEffect(() => { store.lookAround().catch((error) => say(error.message, "harm")); }, [store, upto]);
   const shown = known.filter((entry) => entry.seq <= upto && filter.fits(entry) && (!text || JSON.stringify(entry).toLowerCase().includes(text.toLowerCase())));
   return html`<div class="stack">
     <div class="chips" role="group" aria-label=${_("Show")}>${Object.entries(FILTERS).map(([key, one]) => html`<button key=${key} aria-pressed=${String(key === name)} onClick=${() => tune({ show: key === "all" ? "" : key })}>${one.text()}</button>`)}</div>
     <input type="search" aria-label=${_("Search the timeline")} placeholder=${_("Search the timeline")} value=${text} onInput=${(event) => tune({ find: event.target.value })} />
     <ol class="timeline" reversed>${shown.toReversed().map((entry) => html`<${Event} key=${entry.seq} base=${store.base} entry=${entry} isFresh=${entry.seq > store.fresh.value} />`)}</ol>
-    ${!shown.length && html`<p class="faint">${_("No event fits.")}</p>`}
-    ${first > 1 && html`<p><button onClick=${() => store.earlier()}>${_("Earlier events")} (${first - 1})</button></p>`}</div>`;
+    ${!isNear ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>` : !shown.length && html`<p class="faint">${_("No event fits.")}</p>`}
+    ${isNear && first > 1 && html`<p><button onClick=${() => store.earlier()}>${_("Earlier events")} (${first - 1})</button></p>`}</div>`;
 }

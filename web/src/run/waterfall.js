@@ -5,6 +5,7 @@ import { clock, iso, moment, money, now, span } from "../format.js";
 import { mayDo } from "../me.js";
 import { address, place, tune } from "../route.js";
 import { Glyph, Status, word } from "../status.js";
+import { Sentence } from "../sentence.js";
 import { Text } from "../text.js";
 import { Value } from "../value.js";
 import { call, query } from "../wire.js";
@@ -64,7 +65,7 @@ function Details({ base, bar, said }) {
     <ol class="life">${bar.spans.map(([status, at], place) => html`<li key=${place}><span class=${`status ${status}`}><${Glyph} status=${status} />${word(status)}</span><small><time datetime=${iso(at)} title=${moment(at)}>${clock(at)}</time></small></li>`)}</ol>
     ${bar.model && html`<p class="about"><span>${bar.model}</span><span>${_("{count} tokens in", { count: Math.round(bar.tokens_in || 0).toLocaleString() })}</span><span>${_("{count} tokens out", { count: Math.round(bar.tokens_out || 0).toLocaleString() })}</span>${bar.cost_usd ? html`<span>${money(bar.cost_usd)}</span>` : null}</p>`}
     ${bar.left_by && html`<p class="soft">${_("left by")} <code><${Text} value=${bar.left_by} /></code></p>`}
-    ${bar.error && html`<p class="wrong"><b><${Text} value=${bar.error} /></b> <${Text} value=${event?.error?.message || ""} /></p>`}
+    ${bar.error && html`<p class="wrong"><b><${Text} value=${bar.error} /></b> <${Sentence} text=${event?.error?.message} /></p>`}
     ${isOpen && said?.length > 0 && html`<${Printed} text=${spoken(said)} />`}
     ${!found && html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /></div>`}
     ${contract && Object.keys(contract.input || {}).length > 0 && html`<details><summary>${_("arguments")}</summary><div class="call leaf"><${Value} value=${contract.input} /></div></details>`}
@@ -155,7 +156,7 @@ export function Waterfall({ store }) {
     ${page.upto < page.seq && html`<p role="status"><span class="tag loading">${_("read up to event {upto} of {seq}…", { upto: page.upto.toLocaleString(), seq: page.seq.toLocaleString() })}</span></p>`}
     <${Pulse} page=${page} />
     ${isPart && html`<p class="row wrap"><span class="tag here">${_("from {from} for {span}", { from: span(axis.from - page.started_at), span: span(length) })}</span><button class="small" onClick=${() => tune({ since: "", until: "" })}>${_("The whole run")}</button></p>`}
-    <div class="card bars-card"><div class="axis" aria-hidden="true"><span class="name">${_("{count} of {total}", { count: page.matching.toLocaleString(), total: page.total.toLocaleString() })}</span><span class="track">${ticks(length).map((at) => html`<small key=${at} style=${{ left: `${(at / length) * 100}%` }}>${span(at + axis.from - page.started_at)}</small>`)}</span></div>
+    <div class="card bars-card"><div class="axis" aria-hidden="true"><span class="name">${_("{count} of {total}", { count: page.matching.toLocaleString(), total: page.total.toLocaleString() })}</span><span class="track">${ticks(length).filter((at) => at < length * 0.92).map((at) => html`<small key=${at} style=${{ left: `${(at / length) * 100}%` }}>${span(at + axis.from - page.started_at)}</small>`)}</span></div>
       ${page.bars.length ? html`<ol class="bar-rows" aria-label=${_("Bars")}>${page.bars.map((bar) => html`<${Row} key=${bar.id} bar=${bar} axis=${axis} base=${store.base} depth=${bar.kind === "state" || filter.sort ? 0 : 1} said=${store.voices.value.get(bar.id)} />`)}</ol>` : html`<p class="faint empty">${_("No bar fits.")}</p>`}
       ${page.matching > page.bars.length && html`<p class="row older"><button onClick=${() => setSize(size + PAGE)}>${_("Show more")} (${(page.matching - page.bars.length).toLocaleString()})</button></p>`}</div>
     <${Actions} page=${page} /><${Logs} logs=${page.logs} /></div>`;

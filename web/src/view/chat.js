@@ -6,6 +6,7 @@ import { useItem } from "../item.js";
 import { Markdown } from "../markdown.js";
 import { Question } from "../question.js";
 import { Status, isOver } from "../status.js";
+import { Sentence } from "../sentence.js";
 import { Text } from "../text.js";
 import { Value, brief } from "../value.js";
 import { isVerbose } from "../slash.js";
@@ -75,7 +76,7 @@ export function Turn({ store, takesKeys = true }) {
   return html`${isSummary && html`<p class="faint">${_("The conversation so far was summarised here.")}</p>`}${context.message && html`<${Saying} who="user" text=${context.message} />`}${context.images?.length > 0 && html`<div class="attached"><${Pictures} of=${context.images} /></div>`}
     ${isBefore && words}${own.map((life) => html`<${Tool} key=${life.contract.id} life=${life} store=${store} takesKeys=${takesKeys} />`)}${!isBefore && words}
     ${run.status === "running" && !streamed && html`<p class="faint" role="status">${_("thinking…")}</p>`}
-    ${isOver(run.status) && run.status !== "completed" && html`<div class="note harm" role="alert"><div><${Status} status=${run.status} /> <${Text} value=${run.error?.message || ""} /></div></div>`}`;
+    ${isOver(run.status) && run.status !== "completed" && html`<div class="note harm" role="alert"><div><${Status} status=${run.status} /> <${Sentence} text=${run.error?.message} /></div></div>`}`;
 }
 
 export function View({ store }) {

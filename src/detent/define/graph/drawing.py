@@ -230,7 +230,9 @@ def _span(seconds: Any) -> str:
 def _lanes(actions: Iterable[Action]) -> Iterator[str]:
     for action in actions:
         for branch in action.branches:
-            work = [_describe_action(inner) for inner in branch.actions if inner.effect not in _SILENT]
+            deeds = [inner for inner in branch.actions if inner.effect not in _SILENT]
+            # The question of a lane is another for each item: its name says more than the beginning of a template.
+            work = [inner.id if inner.effect == "ask" else _describe_action(inner) for inner in deeds]
             work = [deed.removeprefix(f"{branch.name}: ") for deed in work]
             name = f"each {_bare(action.each)}" if action.each else branch.name
             yield shorten(f"{name}: {', '.join(work)}" if work else name, DETAIL_MAX)

@@ -51,8 +51,9 @@ class RunPath:
 
     def at(self, seq: int) -> "RunPath":
         """The way as it was after one of the run's events; nothing is folded again for that."""
-        path, names = RunPath(self.run_id), list(self._names)
+        path = RunPath(self.run_id)
         made = Counter(self._order[: bisect_right(self._seqs, seq)])
+        names = list(self._names)  # after the moves: whoever folds it in another thread names a leg before it counts it
         path.legs.update({names[number]: times for number, times in made.items()})
         return path
 

@@ -5,14 +5,14 @@ looks at the file, once for all followers, as long as there are any. A process t
 to what moved lately as well, for that is what they look at next.
 """
 
-import asyncio
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from detent.core.history import Entry
 from detent.host.parts.loaded_run import ResidentRun
+from detent.host.ring import Ring
 
 KEPT = 256  # entries of a run that is followed
 LATELY = 64  # runs that moved lately and that nobody follows
@@ -23,20 +23,20 @@ class Bell:
     """Wakes everybody who waits for the next ring; to be taken before looking, so that no ring is missed."""
 
     def __init__(self) -> None:
-        self._event = asyncio.Event()
+        self._ring = Ring()
         self._is_taken = False
 
-    def take(self) -> asyncio.Event:
+    def take(self) -> Ring:
         """What the next ring will set."""
-        event = self._event  # before it counts as taken: a ring in between is of what the taker has yet to look at
+        ring = self._ring  # before it counts as taken: a ring in between is of what the taker has yet to look at
         self._is_taken = True
-        return event
+        return ring
 
     def ring(self) -> None:
         """Wake everybody who waits; for every event that is written, and mostly nobody does."""
         if self._is_taken:
             self._is_taken = False
-            rung, self._event = self._event, asyncio.Event()
+            rung, self._ring = self._ring, Ring()
             rung.set()
 
 
@@ -50,7 +50,7 @@ class Watched:
         self.elsewhere = (
             elsewhere  # how often somebody else has written, or may have: what is kept here is not all then
         )
-        self._entries: deque[Entry] = deque()
+        self._entries: list[Entry] = []
         self._lock = threading.Lock()  # readers in other threads look on too
 
     def take(self, entries: Sequence[Entry], kept: ResidentRun | None) -> None:
@@ -60,8 +60,7 @@ class Watched:
             if entries and self._entries and entries[0].seq != self._entries[-1].seq + 1:
                 self._entries.clear()  # something was written in between, before anybody followed
             self._entries.extend(entries)
-            while len(self._entries) > most:
-                self._entries.popleft()
+            del self._entries[:-most]
         self.kept = kept
         self.bell.ring()
 

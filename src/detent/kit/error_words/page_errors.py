@@ -40,7 +40,6 @@ CHINESE = {
     "there is no run `{}`": "没有运行 `{0}`",
     "the variable {} must hold a secret of at least {} characters": "变量 {0} 必须包含至少 {1} 个字符的机密",
     "no receipt: Slack answered {}": "没有回执：Slack 回答 {0}",
-    "after event {} this run had no work side by side there": "在事件 {0} 之后，此运行在那里没有并行的工作",
     "this run has the events 1 to {}, not `{}`": "此运行有事件 1 到 {0}，没有 `{1}`",
     "cannot read the token from {}: {}": "无法从 {0} 读取令牌：{1}",
     "{} must hold one token of at least {} plain characters": "{0} 必须包含一个至少 {1} 个普通字符的令牌",

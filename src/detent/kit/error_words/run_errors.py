@@ -119,6 +119,7 @@ CHINESE = {
     "`{}` raised `{}`; it has ways for: {}": "`{0}` 发出了 `{1}`；它的去路是：{2}",
     "an action of `{}` answered `success: false`": "`{0}` 的一个动作答复 `success: false`",
     "`{}` answered `success: false`{}": "`{0}` 答复 `success: false`{1}",
+    ", because {}": "，因为 {0}",
     "`{}` led to the failed end `{}`{}": "`{0}` 走到了失败的终点 `{1}`{2}",
     "the run began in `{}`, which is a failed end": "运行从 `{0}` 开始，而它是失败的终点",
     "branch `{}` of `{}`: {}": "`{1}` 的分支 `{0}`：{2}",

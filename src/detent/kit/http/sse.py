@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from starlette.responses import Response
@@ -35,15 +35,16 @@ class Stream(Response):
     async def __call__(self, _: Scope, receive: Receive, send: Send) -> None:
         """Send what comes, and stop at once when nobody is there any more."""
         self._server.streams += 1
+        sending = cast("asyncio.Task[None]", asyncio.current_task())
+        leaving = asyncio.create_task(_stop_when_gone(receive, sending))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            async with asyncio.TaskGroup() as tasks:
-                sending = tasks.create_task(self._send(send))
-                gone = tasks.create_task(_wait_gone(receive))
-                await asyncio.wait([sending, gone], return_when=asyncio.FIRST_COMPLETED)
-                sending.cancel()
-                gone.cancel()
+            await self._send(send)
+        except asyncio.CancelledError:
+            if not leaving.done() or sending.uncancel():  # somebody else wants it to stop
+                raise
         finally:
+            leaving.cancel()
             self._server.streams -= 1
 
     async def _send(self, send: Send) -> None:
@@ -60,6 +61,7 @@ class Stream(Response):
             await self._chunks.aclose()  # type: ignore[attr-defined]  # a generator
 
 
-async def _wait_gone(receive: Receive) -> None:
+async def _stop_when_gone(receive: Receive, sending: "asyncio.Task[None]") -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+    sending.cancel()

@@ -257,7 +257,7 @@ def _row(summary: Summary, depth: int = 0) -> list[str]:
     first = summary.waiting[0].question if summary.waiting else ""
     asked = brief(first, 60)
     if summary.error is not None:
-        asked = brief(f"{summary.error['type']}: {summary.error['message']}", 60)
+        asked = brief(f"{summary.error['type']}: {translate_error(summary.error['message'])}", 60)
     if len(summary.waiting) > 1:
         asked = _("{question} (and {count} more)", question=asked, count=len(summary.waiting) - 1)
     if summary.alarms:

@@ -17,6 +17,7 @@ from detent.kit.agent import built_in_agents, guest_commands, installed_agents
 from detent.kit.language import _, language, translate
 from detent.kit.terminal.command_summary import summaries
 from detent.kit.terminal.exit_code import FAILED, INTERRUPTED, MISTAKE
+from detent.kit.terminal.help_page import HelpPage
 
 COMMANDS = {
     "init": "init_command",
@@ -165,6 +166,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _call(given: list[str]) -> int:
     is_json = "--json" in given
+    click.Context.formatter_class = HelpPage  # for every command, whoever has made it
     try:
         code = program().main(given, prog_name="detent", standalone_mode=False)
         return code if isinstance(code, int) else 0

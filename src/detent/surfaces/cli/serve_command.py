@@ -1,5 +1,6 @@
 """The command serve: the server with its page, until it is told to stop."""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from detent.surfaces.server.setting import ServerSettings
 
 PORT = 8410
+# How long a short answer waits, at each of its steps, for a thread that reads a long run; 5 ms otherwise.
+SWITCH_S = 0.001
 PORTS = 10  # that are tried in turn: a browser keeps drafts by address, so it should stay the same
 
 
@@ -109,6 +112,7 @@ def make_address(base: str, link: str, way: str) -> str:
 async def _serve(caller: Caller, plan: "ServePlan", settings: "ServerSettings", way: str, *, is_open: bool) -> int:
     from detent.surfaces.server import service
 
+    sys.setswitchinterval(SWITCH_S)
     async with caller.driving() as given, service.serving(plan, settings, **given) as served:
         caller.check_policy(served.room.host)
         # The user of this machine needs no login then.

@@ -5,7 +5,6 @@ caught up from the journal, so a slow reader costs no memory and misses nothing.
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,6 +16,7 @@ from detent.core.run import Run
 from detent.errors import DetentError
 from detent.host.port import Reader
 from detent.host.reading import Step
+from detent.host.ring import Ring
 from detent.kit.http.sse import message
 from detent.surfaces.server import api_view, shape
 from detent.surfaces.server.webhook import MACHINE as WEBHOOK
@@ -58,25 +58,25 @@ class Feed:
         self._kept_bytes = kept_bytes
         self.lookers = 0
         self.is_over = False
-        self._kept: deque[Frame] = deque()
+        self._kept: list[Frame] = []
         self._bytes = 0
-        self._bell = asyncio.Event()
+        self._bell = Ring()
 
     def add(self, frame: Frame) -> None:
         """Keep a message and forget the oldest ones."""
         self._kept.append(frame)
         self._bytes += len(frame.body)
         while len(self._kept) > KEPT or (self._bytes > self._kept_bytes and len(self._kept) > 1):
-            self._bytes -= len(self._kept.popleft().body)
+            self._bytes -= len(self._kept.pop(0).body)
         self.place = frame.place
 
     def ring(self) -> None:
         """Wake everybody who waits."""
-        bell, self._bell = self._bell, asyncio.Event()
+        bell, self._bell = self._bell, Ring()
         bell.set()
 
     @property
-    def bell(self) -> asyncio.Event:
+    def bell(self) -> Ring:
         """What the next ring will set; to be taken before looking, so that no ring is missed."""
         return self._bell
 

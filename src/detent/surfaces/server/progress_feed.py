@@ -52,12 +52,13 @@ class Ear:
     """One reader of one run: what was said before it came, then each word; the oldest dropped first."""
 
     def __init__(self, ring: Callable[[], None]) -> None:
-        self._unread: deque[bytes] = deque(maxlen=UNREAD_MAX)
+        self._unread: list[bytes] = []
         self._ring = ring
 
     def hear(self, told: bytes) -> None:
         """Take in one message."""
         self._unread.append(told)
+        del self._unread[:-UNREAD_MAX]
         self._ring()
 
     def take(self) -> bytes:

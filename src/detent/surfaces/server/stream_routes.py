@@ -4,7 +4,6 @@ Every event comes once and in order. A message's id is its place: the event's nu
 list; a reader that was cut off sends it as `Last-Event-ID` and misses nothing.
 """
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 
@@ -12,6 +11,7 @@ from starlette.responses import Response
 
 from detent.core.run import Run
 from detent.host.port import EntryStream, Reader
+from detent.host.ring import Ring
 from detent.kit.http.http_error import BadRequest
 from detent.kit.http.route import HttpCall, Route
 from detent.kit.http.sse import BEAT, Stream, message
@@ -82,7 +82,7 @@ class Laggard:
 
     def __init__(self, reader: Reader, run_id: str) -> None:
         self._reader, self._run_id = reader, run_id
-        self._open = ExitStack()
+        self._open: ExitStack | None = None
         self._place: EntryStream | None = None
         self._run = Run(id=run_id)  # before the next message
 
@@ -90,6 +90,7 @@ class Laggard:
         """The next few messages after a place."""
         if self._place is None or self._place.seq != place:
             self.close()
+            self._open = ExitStack()
             self._place = self._open.enter_context(self._reader.following(self._run_id, place))
             self._run = self._reader.at(self._run_id, place).run if place else Run(id=self._run_id)
         made: list[Frame] = []
@@ -100,8 +101,9 @@ class Laggard:
 
     def close(self) -> None:
         """Give the place up."""
-        self._open.close()
-        self._place = None
+        if self._open is not None:
+            self._open.close()
+        self._open = self._place = None
 
 
 async def _list_chunks(room: HttpServer, after: int | None) -> AsyncIterator[bytes]:
@@ -134,14 +136,9 @@ def _opening(room: HttpServer) -> bytes:
     return b"retry: 1000\nbeat: %g\n\n" % room.settings.limits.heartbeat_seconds
 
 
-async def _beat(bell: asyncio.Event, heartbeat_s: float) -> bytes:
+async def _beat(bell: Ring, heartbeat_s: float) -> bytes:
     """Nothing at the next ring; a sign of life when there is none for long."""
-    try:
-        async with asyncio.timeout(heartbeat_s):
-            await bell.wait()
-    except TimeoutError:
-        return BEAT
-    return b""
+    return b"" if await bell.wait(heartbeat_s) else BEAT
 
 
 ROUTES = (

@@ -8,7 +8,6 @@ from msgspec import Meta
 
 from detent.core.events import Started
 from detent.core.status import TERMINAL
-from detent.errors import Unknown
 from detent.host.port import Reader
 from detent.host.reading import Summary
 from detent.kit.http.request_base import Asked, Count
@@ -130,12 +129,12 @@ class LaneQuery(Asked, frozen=True):
 
 
 class LanePage(msgspec.Struct, frozen=True):
-    """Some of an action's lanes."""
+    """Some of an action's lanes; none where the run has no work side by side there, or no longer."""
 
     run_id: str
     seq: int
     state: str
-    sum: LaneSum
+    sum: LaneSum | None
     lanes: list[LaneView]
     offset: int
     matching: int
@@ -209,12 +208,10 @@ async def lanes(room: HttpServer, call: HttpCall) -> LanePage:
 def _page_lanes(reader: Reader, run_id: str, asked: LaneQuery) -> LanePage:
     standing = reader.at(run_id, asked.at) if asked.at else reader.standing(run_id)
     run = standing.run
-    known = list_lanes(standing.machine, run, asked.path)
-    if known is None:
-        raise Unknown(f"after event {run.seq} this run had no work side by side there")
-    found = [one for one in known[1] if not asked.only or one.status == asked.only]
+    lanes_sum, lanes = list_lanes(standing.machine, run, asked.path) or (None, [])
+    found = [one for one in lanes if not asked.only or one.status == asked.only]
     shown = found[asked.offset : asked.offset + asked.limit]
-    return LanePage(run_id, run.seq, run.state, known[0], shown, asked.offset, len(found))
+    return LanePage(run_id, run.seq, run.state, lanes_sum, shown, asked.offset, len(found))
 
 
 async def difference(room: HttpServer, call: HttpCall) -> RunDifference:
@@ -255,7 +252,7 @@ ROUTES = (
     Route("GET", "/api/runs/{run_id}/lanes", lanes, "Work side by side, item by item", LanePage, query=LaneQuery,
           errors=(404, 409),
           about="Each item of a `for_each`, or each branch of a parallel state, with where it stands; `path` goes into "
-          "lanes that have lanes of their own."),
+          "lanes that have lanes of their own. A run without work side by side there has no `sum`."),
     Route("GET", "/api/runs/{run_id}/waterfall", waterfall, "Where the time of a run went", WaterfallPage,
           query=WaterfallQuery, errors=(404, 409),
           about="One bar for each state the run was in and for each contract, attempt by attempt, with its waits, the "
