@@ -260,7 +260,8 @@ def _group(plan: MachinePlan, given: Fields) -> Group | None:
     rate, per_s = read_rate(wanted)
     if rate:
         _check_rate(wanted)
-    return Group(wanted["key"], wanted.get("limit", 1), wanted.get("when_full", "queue"), rate, per_s)
+    said = {name: wanted[name] for name in ("limit", "when_full") if name in wanted}
+    return lean(Group, key=wanted["key"], rate=rate, per_s=per_s, **said)
 
 
 def _check_rate(wanted: Fields) -> None:
