@@ -118,6 +118,30 @@ def test_tools_of_the_folder_are_shared_and_the_files_own_come_first(tmp_path: P
         load_workflow(flow)
 
 
+PAYING = """
+tools:
+  pay: {shell: [pay], effect: irreversible, key: "%s", approval: {question: "Pay {{ params.order }}?"}, input: {order: string}}
+states:
+  a: {type: initial, actions: [{id: p, tool: pay, params: {order: "{{ context.number }}"}}]}
+  z: {type: final}
+transitions: [{from: a, to: z}]
+"""
+
+
+def test_the_key_and_the_question_of_a_tool_read_what_a_call_of_it_is_given() -> None:
+    (pay,) = read_workflow(PAYING % "{{ params.order }} of {{ context.day }}").machine.work["a"]
+    assert pay.key == "pay {{ context.number }} of {{ context.day }}"
+    assert pay.ask is not None
+    assert pay.ask.text == "Pay {{ context.number }}?"
+    assert read_workflow(PAYING % "{{ params.order }}").machine.work["a"][0].key == "pay {{ context.number }}"
+
+
+@pytest.mark.parametrize("key", ["{{ params.day }}", "{{ params.order | lower }}", "{{ params }}"])
+def test_a_key_that_reads_what_no_call_gives_is_a_problem(key: str) -> None:
+    with pytest.raises(DefinitionError, match="params"):
+        read_workflow(PAYING % key)
+
+
 def test_the_key_of_a_tool_is_its_own() -> None:
     both = """
 tools:

@@ -127,7 +127,10 @@ def expand(given: Fields, tool: NamedTool) -> Fields | None:
     for name in tool.schema.get("required", ()):
         if name not in params:
             given.page.say(given.path, f"the tool `{tool.name}` needs `{name}` under `params`")
-    values = {**tool.care, **{key: value for key, value in given.values.items() if key not in ("tool", "params")}}
+    values = {
+        **_care(given, tool, params),
+        **{key: value for key, value in given.values.items() if key not in ("tool", "params")},
+    }
     said = (set(given.said) - {"tool", "params"}) | {"params"}
     if tool.probe is not None:
         values["probe"] = _make_probe(given, tool.probe, params)
@@ -144,6 +147,22 @@ def expand(given: Fields, tool: NamedTool) -> Fields | None:
             values |= {"tool": tool.kind, "params": _arguments(given, tool, params)}
             said |= {"tool"}
     return Fields(given.page, given.path, values, given.type, said)
+
+
+def _care(given: Fields, tool: NamedTool, params: dict[str, Any]) -> dict[str, Any]:
+    """What holds of every call of a tool, with the params of this one in its key and its question."""
+    care = {
+        name: _put(given, value, params) if name in ("key", "approval") else value for name, value in tool.care.items()
+    }
+    if "key" not in care or "key" in given:
+        return care
+    read = PARAM.findall(str(tool.care["key"]))
+    for name in dict.fromkeys(read):
+        if name not in params:
+            given.page.say(given.path, f"the key of the tool `{tool.name}` needs `{name}` under `params`")
+        elif is_secret(params[name]):
+            given.page.say(given.path, f"the key of the tool `{tool.name}` cannot hold the secret `{name}`")
+    return {**care, "key": _as_text(care["key"])} if read else care
 
 
 def _make_probe(given: Fields, tool: NamedTool, params: dict[str, Any]) -> Probe:
