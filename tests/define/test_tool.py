@@ -120,7 +120,7 @@ def test_tools_of_the_folder_are_shared_and_the_files_own_come_first(tmp_path: P
 
 PAYING = """
 tools:
-  pay: {shell: [pay], effect: irreversible, key: "%s", approval: {question: "Pay {{ params.order }}?"}, input: {order: string}}
+  pay: {shell: [pay], effect: irreversible, key: "%s", approval: {question: "Pay {{ params.order }}?"}}
 states:
   a: {type: initial, actions: [{id: p, tool: pay, params: {order: "{{ context.number }}"}}]}
   z: {type: final}

@@ -51,6 +51,7 @@ class Workflow(NamedTuple):
     advice: tuple[Problem, ...] = ()  # what is right as it stands, and worth knowing
     proof: MachineProof = MachineProof()  # what its irreversible actions cannot follow, where it was looked for
     triggers: tuple[Trigger, ...] = ()  # what starts its runs, once somebody has armed it
+    tools: Mapping[str, str] = {}  # the tool of the file that an action calls, by the action's id
 
 
 def load_workflow(
@@ -146,7 +147,8 @@ def _compile(document: Document, shelf: Shelf, wanted: Wanted, is_fragment: bool
     found = sorted(dict.fromkeys(page.problems), key=lambda p: (p.file, p.line, p.column))
     warnings = tuple(p for p in found if p.severity == "warning")
     advice = tuple(p for p in found if p.severity == "advice")
-    return Workflow(machine, warnings, page.file, schema, advice, proof, triggers)
+    called = {id: min(names) for id, names in page.called.items() if len(names) == 1}
+    return Workflow(machine, warnings, page.file, schema, advice, proof, triggers, called)
 
 
 def _read_triggers(page: Page) -> tuple[Trigger, ...]:
