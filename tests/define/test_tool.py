@@ -142,6 +142,18 @@ def test_a_key_that_reads_what_no_call_gives_is_a_problem(key: str) -> None:
         read_workflow(PAYING % key)
 
 
+def test_a_program_that_prints_text_says_so() -> None:
+    text = """
+tools: {%s, have: {shell: [cat]}}
+states: {a: {type: initial, actions: [{id: f, tool: find}, {id: h, tool: have}]}, z: {type: final}}
+transitions: [{from: a, to: z}]
+"""
+    find, have = read_workflow(text % "find: {shell: [find], output: text}").machine.work["a"]
+    assert ("is_json" in find.input, "is_json" in have.input) == (False, True)
+    with pytest.raises(DefinitionError, match="`output` is for `shell`"):
+        read_workflow(text % "find: {python: 'a:b', output: text}")
+
+
 def test_the_key_of_a_tool_is_its_own() -> None:
     both = """
 tools:
