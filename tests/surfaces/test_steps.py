@@ -225,10 +225,11 @@ def test_a_name_that_is_no_argument_stays_the_shells(detent: Detent) -> None:
 
 
 def test_arguments_are_in_the_environment(detent: Detent) -> None:
-    flow = {"args": {"my-name": {"default": "ann"}}, "env": {"A": "top ${my-name}", "B": "b"}, "steps": [
-        step("a", 'echo "$LOBSTER_ARG_MY_NAME $LOBSTER_ARGS_JSON $A $B"', env={"B": "own"}),
+    given = {"my-name": {"default": "ann"}, "a": {"default": 1}}
+    flow = {"args": given, "env": {"A": "top ${my-name}", "B": "b"}, "steps": [
+        step("a", 'echo "$LOBSTER_ARG_MY_NAME $LOBSTER_ARGS_JSON $A $B$C"', env={"B": "own", "C": None}),
     ]}  # fmt: skip
-    assert start(detent, flow)["output"] == ['ann {"my-name":"ann"} top ann own\n']
+    assert start(detent, flow)["output"] == ['ann {"my-name":"ann","a":1} top ann own\n']
 
 
 def test_a_gate_asks_and_its_token_counts_once(detent: Detent) -> None:
@@ -416,6 +417,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "unknown step": ([step("a", "echo", when="$b.json")], "no step `b` comes before"),
     "later step": ([step("a", "echo", when="$b.json"), step("b", "echo")], "no step `b` comes before"),
     "bad condition": ([step("a", "echo"), step("b", "echo", when="$a.json ==")], "something is missing"),
+    "unknown in stdin": ([step("a", "cat", stdin=" $b.json ")], "no step `b` comes before"),
     "no reference": ([step("a", "echo", when="maybe")], "a text in quotes"),
     "stage": ([{"id": "a", "pipeline": "json | gmail.send"}], "unknown stage `gmail.send`"),
     "quote": ([{"id": "a", "pipeline": "exec 'x"}], "not closed"),

@@ -231,9 +231,10 @@ IDENTITY = {
 }
 
 
-def environment(arguments: Any, more: Any = None) -> dict[str, str]:
-    """The arguments of a run as environment variables, and others over them."""
-    given = arguments if isinstance(arguments, dict) else {}
+def environment(arguments: Any, more: Any = None, order: Any = ()) -> dict[str, str]:
+    """The arguments of a run as environment variables, in the order of their file, and others over them."""
+    found = arguments if isinstance(arguments, dict) else {}
+    given = {name: found[name] for name in (*order, *found) if name in found}
     made = {"LOBSTER_ARGS_JSON": encode(given)}
     for name, value in given.items():
         key = _ARGUMENT.sub("_", name.upper()).strip("_")

@@ -17,7 +17,7 @@ from detent.define.shape import Fields
 from detent.define.steps.deed import StepDeed, read_deed
 from detent.define.steps.group import check_id, read_care, read_group
 from detent.define.steps.key_table import COST, DEEDS, FILE, ON_ERROR, STEP, read_fields
-from detent.define.steps.reference import StepScope, render_text
+from detent.define.steps.reference import StepScope, quote, render_text
 from detent.define.steps.steps_plan import StepCare, StepsPlan, read_environment, read_retry
 from detent.define.value_check import NAME_MAX, mend_name
 from detent.errors import DefinitionError
@@ -74,6 +74,9 @@ def _arguments(plan: StepsPlan) -> dict[str, Any]:
         plan.given.say("args", f"`args` must be a mapping from names to arguments, not {kind_of(said)}")
         return {}
     plan.arguments = frozenset(name for name, one in said.items() if isinstance(one, dict) and "default" in one)
+    if len(plan.arguments) > 1:
+        order = ", ".join(quote(name) for name in said if name in plan.arguments)
+        plan.environment = f"{{{{ context | step_env(none, [{order}]) }}}}"
     properties = {}
     for name, inner in said.items():
         one = inner if isinstance(inner, dict) else {}
