@@ -390,6 +390,13 @@ def test_another_file_is_given_arguments_and_gives_its_output(detent: Detent) ->
     assert start(detent, flow)["output"] == [1]
 
 
+def test_another_file_finds_the_variables_of_the_one_around_it(detent: Detent) -> None:
+    write(detent, {"env": {"C": "own"}, "steps": [step("k", 'echo "$A $B $C $LOBSTER_ARGS_JSON"')]}, "grandchild.yaml")
+    write(detent, [step("k", workflow="grandchild.yaml")], "child.yaml")
+    top = {"env": {"A": "a", "C": "c"}, "steps": [step("c", workflow="child.yaml", env={"B": "b"})]}
+    assert start(detent, top)["output"] == ["a b own {}\n"]
+
+
 def test_a_limit_stops_before_the_next_step_and_survives_a_gate(detent: Detent) -> None:
     spend = """echo '{"model": "m", "usage": {"input_tokens": 1000000}}'"""
     prices: dict[str, Any] = {"LOBSTER_LLM_PRICING_JSON": '{"m": {"input": 2, "output": 3}}'}
