@@ -244,7 +244,8 @@ def test_a_gate_asks_and_its_token_counts_once(detent: Detent) -> None:
     )
     assert resume(detent, asked, code=2)["error"]["type"] == "parse_error"
     assert resume(detent, asked, "--approve", "yes", "--cancel", code=2)["error"]["type"] == "parse_error"
-    assert resume(detent, asked, "--approve", "perhaps", code=2)["error"]["type"] == "parse_error"
+    for word in ("perhaps", "true"):
+        assert resume(detent, asked, "--approve", word, code=2)["error"]["type"] == "parse_error"
     assert resume(detent, asked, "--response-json", "{}", code=2)["error"]["type"] == "parse_error"
     assert resume(detent, asked, "--approve", "yes")["output"] == [True]
     assert resume(detent, asked, "--approve", "yes", code=2)["error"]["type"] == "parse_error"
