@@ -8,7 +8,7 @@ from detent.define.value_check import mend_name
 Place = tuple[str | int, ...]
 
 
-class Work(Protocol):
+class TaskPlace(Protocol):
     """What a call needs of the translation around it."""
 
     tools: set[str]
@@ -23,7 +23,7 @@ class Work(Protocol):
         """What a state is given."""
 
 
-def make_task(work: Work, state: dict[str, Any], name: str, place: Place) -> list[dict[str, Any]]:
+def make_task(work: TaskPlace, state: dict[str, Any], name: str, place: Place) -> list[dict[str, Any]]:
     """The call of a Task, under the care it asks for."""
     tool, params = _tool(work, state, place)
     action: dict[str, Any] = {"id": name, "tool": tool}
@@ -37,7 +37,7 @@ def make_task(work: Work, state: dict[str, Any], name: str, place: Place) -> lis
     return [action]
 
 
-def _retry(work: Work, retries: list[dict[str, Any]], place: Place) -> dict[str, Any]:
+def _retry(work: TaskPlace, retries: list[dict[str, Any]], place: Place) -> dict[str, Any]:
     first = retries[0]
     types = work.error_types(first, (*place, "Retry", 0))
     made: dict[str, Any] = {"max_retries": first.get("MaxAttempts", 3), **({"on": types} if types else {})}
@@ -50,7 +50,7 @@ def _retry(work: Work, retries: list[dict[str, Any]], place: Place) -> dict[str,
     return made
 
 
-def _tool(work: Work, state: dict[str, Any], place: Place) -> tuple[str, Any]:
+def _tool(work: TaskPlace, state: dict[str, Any], place: Place) -> tuple[str, Any]:
     resource, params = str(state.get("Resource", "")), work.find_given(state, place)
     if "waitForTaskToken" in resource:
         work.note((*place, "Resource"), "it waits for a token: make that a wait state and a signal")
