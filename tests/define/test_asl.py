@@ -84,6 +84,76 @@ def test_a_document_that_is_replaced_is_kept_apart() -> None:
     read_workflow(yaml.safe_dump(made.workflow), "m")
 
 
+FLOW = machine(
+    check={"Type": "Task", "Resource": "a:function:check", "InputPath": "$.order", "Parameters": {"id.$": "$.id"},
+           "ResultSelector": {"ok.$": "$.Payload.valid"}, "ResultPath": "$.seen.check", "Next": "gift",
+           "Catch": [{"ErrorEquals": ["States.ALL"], "ResultPath": "$.why", "Next": "bad"}]},
+    gift={"Type": "Pass", "Result": {"wrapped": True}, "ResultPath": "$.gift", "Next": "both"},
+    both={"Type": "Parallel", "ResultPath": "$.both", "Next": "each", "Branches": [
+        machine(l={"Type": "Task", "Resource": "a:function:left", "End": True}),
+        machine(r={"Type": "Pass", "Parameters": {"n.$": "$.order.id"}, "ResultPath": "$.right", "End": True})]},
+    each={"Type": "Map", "InputPath": "$.order", "ItemsPath": "$.lines", "ResultPath": "$.sent", "Next": "cut",
+          "ItemSelector": {"line.$": "$$.Map.Item.Value", "at.$": "$$.Map.Item.Index", "who.$": "$.who"},
+          "ToleratedFailureCount": 1, "ItemProcessor": machine(
+              pack={"Type": "Task", "Resource": "a:function:pack", "ResultPath": "$.box", "Next": "send"},
+              send={"Type": "Task", "Resource": "a:function:send", "End": True,
+                    "Parameters": {"box.$": "$.box.no", "who.$": "$.who", "sku.$": "$.line.sku"}})},
+    cut={"Type": "Pass", "Parameters": {"all.$": "$", "n.$": "States.ArrayLength($.sent)"}, "Next": "end",
+         "OutputPath": "$.all"},
+    end={"Type": "Succeed"},
+    bad={"Type": "Fail", "ErrorPath": "$.why.Error", "Cause": "no"},
+)  # fmt: skip
+FLOW_CASES = """
+- id: as-the-original-would
+  workflow: flow.yaml
+  input: {order: {id: 7, who: kim, lines: [{sku: a}, {sku: b}]}}
+  tools:
+    check: [{output: {Payload: {valid: true}}}]
+    left: [{output: {l: 1}}]
+    pack: [{output: {no: 5}}]
+    send: [{output: {to: x}}]
+  expect:
+    status: completed
+    calls: {pack: 2, send: 2}
+    context:
+      doc:
+        order: {id: 7, who: kim, lines: [{sku: a}, {sku: b}]}
+        seen: {check: {ok: true}}
+        gift: {wrapped: true}
+        both:
+          - {l: 1, success: true}
+          - order: {id: 7, who: kim, lines: [{sku: a}, {sku: b}]}
+            seen: {check: {ok: true}}
+            gift: {wrapped: true}
+            right: {n: 7}
+        sent: [{to: x, success: true}, {to: x, success: true}]
+- id: what-failed-is-told
+  workflow: flow.yaml
+  input: {order: {id: 7}}
+  tools: {check: [{raise: no such order}]}
+  expect: {status: failed, state: bad, logs: ["tool_failure: no"]}
+"""
+
+
+def test_data_flows_as_the_original_lets_it_flow(tmp_path: Path) -> None:
+    """InputPath, ResultSelector, ResultPath, OutputPath, what branches and items are given and give."""
+    made = translate_asl(FLOW, "flow")
+    assert made.notes == ()
+    (tmp_path / "flow.yaml").write_text(yaml.safe_dump(made.workflow, sort_keys=False))
+    (tmp_path / "flow.test.yaml").write_text(FLOW_CASES)
+    said = Detent(tmp_path)("test", "flow.test.yaml", code=None)
+    assert "2 passed" in said.out, said.out
+    *_, send = made.workflow["states"]["each"]["actions"][0]["actions"]
+    assert send["params"] == {
+        "box": "{{ result.pack.no }}", "who": "{{ context.doc.order.who }}", "sku": "{{ item.sku }}",
+    }  # fmt: skip
+
+
+def test_every_key_that_is_left_out_is_told() -> None:
+    made = translate_asl(machine(one={"Type": "Map", "End": True, "ItemBatcher": {}, "Retry": [], "Assign": {}}), "m")
+    assert {note.place for note in made.notes} == {f"$.States.one.{key}" for key in ("ItemBatcher", "Retry", "Assign")}
+
+
 @pytest.mark.parametrize(
     "document", [[], {}, {"States": {}}, {"StartAt": "a", "States": {}, "QueryLanguage": "JSONata"}]
 )

@@ -118,6 +118,42 @@ def test_tools_of_the_folder_are_shared_and_the_files_own_come_first(tmp_path: P
         load_workflow(flow)
 
 
+PAYING = """
+tools:
+  pay: {shell: [pay], effect: irreversible, key: "%s", approval: {question: "Pay {{ params.order }}?"}}
+states:
+  a: {type: initial, actions: [{id: p, tool: pay, params: {order: "{{ context.number }}"}}]}
+  z: {type: final}
+transitions: [{from: a, to: z}]
+"""
+
+
+def test_the_key_and_the_question_of_a_tool_read_what_a_call_of_it_is_given() -> None:
+    (pay,) = read_workflow(PAYING % "{{ params.order }} of {{ context.day }}").machine.work["a"]
+    assert pay.key == "pay {{ context.number }} of {{ context.day }}"
+    assert pay.ask is not None
+    assert pay.ask.text == "Pay {{ context.number }}?"
+    assert read_workflow(PAYING % "{{ params.order }}").machine.work["a"][0].key == "pay {{ context.number }}"
+
+
+@pytest.mark.parametrize("key", ["{{ params.day }}", "{{ params.order | lower }}", "{{ params }}"])
+def test_a_key_that_reads_what_no_call_gives_is_a_problem(key: str) -> None:
+    with pytest.raises(DefinitionError, match="params"):
+        read_workflow(PAYING % key)
+
+
+def test_a_program_that_prints_text_says_so() -> None:
+    text = """
+tools: {%s, have: {shell: [cat]}}
+states: {a: {type: initial, actions: [{id: f, tool: find}, {id: h, tool: have}]}, z: {type: final}}
+transitions: [{from: a, to: z}]
+"""
+    find, have = read_workflow(text % "find: {shell: [find], output: text}").machine.work["a"]
+    assert ("is_json" in find.input, "is_json" in have.input) == (False, True)
+    with pytest.raises(DefinitionError, match="`output` is for `shell`"):
+        read_workflow(text % "find: {python: 'a:b', output: text}")
+
+
 def test_the_key_of_a_tool_is_its_own() -> None:
     both = """
 tools:

@@ -328,3 +328,32 @@ transitions: [{from: a, to: z}]
 """
     found = [(one.rate, one.per_s, one.pace) for one in read_workflow(text).machine.work["a"]]
     assert found == [(2, 1.0, "tool post"), (2, 1.0, "tool post"), (9, 60.0, "")]
+
+
+EVERY_DEFAULT = """
+group: {key: a, limit: 1, when_full: %s}
+error_handlers: [{on_state: a, error_type: timeout, action: retry_with_backoff, max_retries: 3, delay: 1s, factor: 2, max_delay: 60s}]
+states:
+  a:
+    type: initial
+    actions:
+      - {id: call, tool: shell, params: {argv: ["true"]}, effect: irreversible, scope: global, on_repeat: ask,
+         sandbox: home, retry: {max_retries: 3, delay: 1s, factor: 2, max_delay: 60s}, approval: {quorum: 1}}
+      - {id: both, type: parallel, join: all, fail_fast: false, tolerate: 0, actions: [{id: l, type: log, message: x, level: info}]}
+  p: {type: parallel, join: all, branches: {x: [{id: m, type: log, message: x}]}}
+  z: {type: final}
+transitions: [{from: a, to: p, priority: 0}, {from: p, to: z}]
+"""
+
+
+@pytest.mark.parametrize("when_full", ["queue", "cancel_previous", "drop", "ask"])
+def test_a_file_that_writes_its_defaults_out_is_read_back_from_a_journal_as_it_was(when_full: str) -> None:
+    machine = read_workflow(EVERY_DEFAULT % when_full).machine
+    assert Machine.from_json(machine.to_json()).digest == machine.digest
+
+
+def test_a_group_that_says_what_is_meant_anyway_is_the_same_group() -> None:
+    said, unsaid = (read_workflow(GROUPED % words).machine for words in ("when_full: queue", "limit: 1"))
+    assert said.digest == unsaid.digest
+    kept = said.to_json().replace(b'"group":{"key":"a"', b'"group":{"key":"a","when_full":"queue"')
+    assert Machine.from_json(kept).to_json() == kept  # of before `queue` was left out

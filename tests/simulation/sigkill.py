@@ -122,7 +122,7 @@ def rounds(count: int, seed: int, home: Path) -> dict[str, object]:
         pid, heard = spawn(home, f"r{number}")
         os.read(heard, 1)
         delay = draw.random() * 0.05
-        ready = _within(pid, delay)
+        ready = exit_within(pid, delay)
         if ready is None:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
@@ -136,7 +136,7 @@ def rounds(count: int, seed: int, home: Path) -> dict[str, object]:
     return count_up(home) | {"rounds": count, "killed": killed, "failed": failed, "last_exit": status, "seed": seed}
 
 
-def _within(pid: int, delay_s: float) -> int | None:
+def exit_within(pid: int, delay_s: float) -> int | None:
     """The life's exit status if it ends within that time."""
     pidfd = os.pidfd_open(pid)
     try:

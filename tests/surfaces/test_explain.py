@@ -61,3 +61,45 @@ def test_a_file_is_told_in_sentences(tmp_path: Path) -> None:
     assert len(detent("explain", "refund.yaml", "--json").json["sentences"]) == len(
         [line for line in said.split("\n") if line]
     )
+
+
+TOOLS = """
+tools:
+  book: {shell: [./book, "{{ params.what }}"], effect: irreversible, key: "{{ params.what }}"}
+  score: {python: "scoring:score", effect: pure}
+states:
+  a:
+    type: initial
+    actions:
+      - {id: rate, tool: score}
+      - {id: hotel, tool: book, params: {what: hotel}, undo: {tool: unbook, effect: irreversible}}
+      - {id: tell, tool: book, params: {what: all}}
+  z: {type: final}
+transitions: [{from: a, to: z}]
+"""
+
+
+def test_tools_of_the_file_have_their_names_and_what_takes_them_back(tmp_path: Path) -> None:
+    detent = Detent(tmp_path)
+    (tmp_path / "trip.yaml").write_text(TOOLS)
+    said = detent("explain", "trip.yaml").out
+    for sentence in (
+        "`rate`: it calls score: scoring:score\n",
+        "`hotel`: it calls book: ./book hotel (`undo_hotel` takes it back if the run ends otherwise than well",
+        "`tell`: it calls book: ./book all (this cannot be taken back",
+        "What cannot be taken back: tell, undo_hotel.",
+        "Nobody is asked before hotel, tell, undo_hotel",
+    ):
+        assert sentence in said, said
+    calls = "{book: 2, score: 1, unbook: null, shell: null}"
+    (tmp_path / "trip.test.yaml").write_text(f"- {{id: c, workflow: trip.yaml, expect: {{calls: {calls}}}}}")
+    assert "1 passed" in detent("test", "trip.test.yaml").out
+
+
+def test_the_last_run_is_none_of_the_programs_own(tmp_path: Path) -> None:
+    """A trigger, a group and a secret that is missing: nothing of anybody's has begun."""
+    detent = Detent(tmp_path)
+    (tmp_path / "refund.yaml").write_text(FLOW.replace("order: integer", "token: secret"))
+    detent("trigger", "add", "refund.yaml")
+    assert "the secret `token` is missing" in detent("trigger", "fire", "night", code=None).err
+    assert "there are no runs yet" in detent("show", "last", code=2).err

@@ -225,10 +225,11 @@ def test_a_name_that_is_no_argument_stays_the_shells(detent: Detent) -> None:
 
 
 def test_arguments_are_in_the_environment(detent: Detent) -> None:
-    flow = {"args": {"my-name": {"default": "ann"}}, "env": {"A": "top ${my-name}", "B": "b"}, "steps": [
-        step("a", 'echo "$LOBSTER_ARG_MY_NAME $LOBSTER_ARGS_JSON $A $B"', env={"B": "own"}),
+    given = {"my-name": {"default": "ann"}, "a": {"default": 1}}
+    flow = {"args": given, "env": {"A": "top ${my-name}", "B": "b"}, "steps": [
+        step("a", 'echo "$LOBSTER_ARG_MY_NAME $LOBSTER_ARGS_JSON $A $B$C"', env={"B": "own", "C": None}),
     ]}  # fmt: skip
-    assert start(detent, flow)["output"] == ['ann {"my-name":"ann"} top ann own\n']
+    assert start(detent, flow)["output"] == ['ann {"my-name":"ann","a":1} top ann own\n']
 
 
 def test_a_gate_asks_and_its_token_counts_once(detent: Detent) -> None:
@@ -243,7 +244,8 @@ def test_a_gate_asks_and_its_token_counts_once(detent: Detent) -> None:
     )
     assert resume(detent, asked, code=2)["error"]["type"] == "parse_error"
     assert resume(detent, asked, "--approve", "yes", "--cancel", code=2)["error"]["type"] == "parse_error"
-    assert resume(detent, asked, "--approve", "perhaps", code=2)["error"]["type"] == "parse_error"
+    for word in ("perhaps", "true"):
+        assert resume(detent, asked, "--approve", word, code=2)["error"]["type"] == "parse_error"
     assert resume(detent, asked, "--response-json", "{}", code=2)["error"]["type"] == "parse_error"
     assert resume(detent, asked, "--approve", "yes")["output"] == [True]
     assert resume(detent, asked, "--approve", "yes", code=2)["error"]["type"] == "parse_error"
@@ -389,6 +391,13 @@ def test_another_file_is_given_arguments_and_gives_its_output(detent: Detent) ->
     assert start(detent, flow)["output"] == [1]
 
 
+def test_another_file_finds_the_variables_of_the_one_around_it(detent: Detent) -> None:
+    write(detent, {"env": {"C": "own"}, "steps": [step("k", 'echo "$A $B $C $LOBSTER_ARGS_JSON"')]}, "grandchild.yaml")
+    write(detent, [step("k", workflow="grandchild.yaml")], "child.yaml")
+    top = {"env": {"A": "a", "C": "c"}, "steps": [step("c", workflow="child.yaml", env={"B": "b"})]}
+    assert start(detent, top)["output"] == ["a b own {}\n"]
+
+
 def test_a_limit_stops_before_the_next_step_and_survives_a_gate(detent: Detent) -> None:
     spend = """echo '{"model": "m", "usage": {"input_tokens": 1000000}}'"""
     prices: dict[str, Any] = {"LOBSTER_LLM_PRICING_JSON": '{"m": {"input": 2, "output": 3}}'}
@@ -416,6 +425,7 @@ MISTAKES: dict[str, tuple[Any, str]] = {
     "unknown step": ([step("a", "echo", when="$b.json")], "no step `b` comes before"),
     "later step": ([step("a", "echo", when="$b.json"), step("b", "echo")], "no step `b` comes before"),
     "bad condition": ([step("a", "echo"), step("b", "echo", when="$a.json ==")], "something is missing"),
+    "unknown in stdin": ([step("a", "cat", stdin=" $b.json ")], "no step `b` comes before"),
     "no reference": ([step("a", "echo", when="maybe")], "a text in quotes"),
     "stage": ([{"id": "a", "pipeline": "json | gmail.send"}], "unknown stage `gmail.send`"),
     "quote": ([{"id": "a", "pipeline": "exec 'x"}], "not closed"),

@@ -29,6 +29,10 @@ _ALL = sys.intern("all")
 
 Kind = Literal["pure", "idempotent", "irreversible"]
 End = Literal["completed", "failed", "rejected", "cancelled"]
+if TYPE_CHECKING:
+    WhenFull = Literal["queue", "cancel_previous", "drop", "ask"]
+else:
+    WhenFull = str  # a Literal is read as one object, and `queue` that somebody has written would be left out again
 _GREAT = re.compile(rb"e[0-9]")  # how a float of 1e16 and more is written
 
 
@@ -145,7 +149,7 @@ class Group(msgspec.Struct, frozen=True, omit_defaults=True):
 
     key: str  # a template over `context`, the run's input
     limit: int = 1
-    when_full: Literal["queue", "cancel_previous", "drop", "ask"] = "queue"
+    when_full: WhenFull = "queue"
     rate: int = 0  # instead of `limit`: how many may begin
     per_s: float = 0.0  # in this time
 

@@ -38,6 +38,7 @@ class Page:
         self.variables: dict[str, Any] = {}  # as the file declares them, for numbers that are expressions
         self.readings: list[Reading] = []
         self.tools: Mapping[str, Any] = {}  # names that the file gives to tools (`define.tool`)
+        self.called: dict[str, set[str]] = {}  # which of them each action calls, by its id
         self._guesses = SHOWN_MAX  # looking for what was meant takes time, and nobody reads more hints
 
     def say(self, path: Route, message: str, hint: str = "", *, at_key: bool = False) -> None:

@@ -11,6 +11,7 @@ STEP_ACTIONS = ("increment_variable", "set_variable", "log")
 HANDLER_ACTIONS = ("log_error", "notify_requester", "retry_with_backoff", "kill_workflow")
 LEVELS = ("debug", "info", "warning", "error", "notify")
 EFFECTS = ("pure", "idempotent", "irreversible")
+OUTPUTS = ("json", "text")
 SANDBOXES = ("off", "home", "folder", "strict")
 REPEATS = ("ask", "allow", "refuse", "reuse")
 SCOPES = ("global", "session", "run")
@@ -277,6 +278,7 @@ TOOL: Shape = {
     "mcp": Key("text", "A tool of an MCP server as `server.tool`; `params` are its arguments."),
     "description": Key("text", "What it does."),
     "input": Key("schema", "What `params` must be: JSON Schema, or names with their types."),
+    "output": Key("choice", "What a program prints: json (the default), or text, read as `stdout`.", choices=OUTPUTS),
     "probe": Key("one", "The call that finds out whether a call of this tool happened, when nobody knows.", of="probe"),
 } | {
     name: ACTION[name]._replace(types=())
@@ -287,7 +289,7 @@ TOOL: Shape = {
 }  # fmt: skip
 TOOL["rate"] = Key("text", "How many calls of it may begin in which time, in all runs together, such as `10/min`.")
 PROBE: Shape = {
-    **{kind: TOOL[kind] for kind in ("shell", "python", "http", "mcp")},
+    **{kind: TOOL[kind] for kind in ("shell", "python", "http", "mcp", "output")},
     "happened": Key("condition", "It happened if this holds of `result`; `result.happened == true` by default."),
     "not_happened": Key("condition", "It did not if this holds; `result.happened == false` by default."),
 }

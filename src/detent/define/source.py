@@ -42,6 +42,7 @@ class Definition(NamedTuple):
     proof: MachineProof = MachineProof()  # where warnings were wanted
     advice: tuple[str, ...] = ()  # what is right as it stands, and worth knowing
     triggers: "tuple[Trigger, ...]" = ()  # what starts its runs, once somebody has armed it
+    tools: Mapping[str, str] = {}  # the tool of the file that an action calls, by the action's id
 
 
 Reader = Callable[[Path, str], Definition]  # the file, and the name behind the colon
@@ -174,7 +175,15 @@ def _from_yaml(
     warnings = tuple(str(warning) for warning in workflow.warnings)
     advice = tuple(str(one) for one in workflow.advice)
     return Definition(
-        workflow.machine, {}, str(path), warnings, workflow.input, workflow.proof, advice, workflow.triggers
+        workflow.machine,
+        {},
+        str(path),
+        warnings,
+        workflow.input,
+        workflow.proof,
+        advice,
+        workflow.triggers,
+        workflow.tools,
     )
 
 

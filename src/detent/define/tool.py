@@ -35,6 +35,7 @@ class NamedTool(NamedTuple):
     call: Any  # argv or the arguments of shell, module:function, the request, server.tool
     care: dict[str, Any]
     schema: dict[str, Any]
+    is_text: bool = False  # its program prints no JSON
     probe: "NamedTool | None" = None  # how to find out whether a call of it happened
 
 
@@ -107,11 +108,12 @@ def _read_end(page: Page, path: Route, name: str, given: Fields) -> NamedTool | 
     if kind == "http" and not (isinstance(call, dict) and "url" in call):
         given.say(kind, "`http` is a mapping with a `url`")
         return None
-    for key, of in (("ok_exit", "shell"), ("ok_status", "http")):
+    for key, of in (("ok_exit", "shell"), ("ok_status", "http"), ("output", "shell")):
         if key in given and kind != of:
             given.say(key, f"`{key}` is for `{of}`")
     care = {key: given[key] for key in CARE if key in given}
-    return NamedTool(name, kind, call, care, given.get("input", {}))
+    is_text = given.get("output") == "text"
+    return NamedTool(name, kind, call, care, given.get("input", {}), is_text)
 
 
 def expand(given: Fields, tool: NamedTool) -> Fields | None:
@@ -127,7 +129,10 @@ def expand(given: Fields, tool: NamedTool) -> Fields | None:
     for name in tool.schema.get("required", ()):
         if name not in params:
             given.page.say(given.path, f"the tool `{tool.name}` needs `{name}` under `params`")
-    values = {**tool.care, **{key: value for key, value in given.values.items() if key not in ("tool", "params")}}
+    values = {
+        **_care(given, tool, params),
+        **{key: value for key, value in given.values.items() if key not in ("tool", "params")},
+    }
     said = (set(given.said) - {"tool", "params"}) | {"params"}
     if tool.probe is not None:
         values["probe"] = _make_probe(given, tool.probe, params)
@@ -146,6 +151,22 @@ def expand(given: Fields, tool: NamedTool) -> Fields | None:
     return Fields(given.page, given.path, values, given.type, said)
 
 
+def _care(given: Fields, tool: NamedTool, params: dict[str, Any]) -> dict[str, Any]:
+    """What holds of every call of a tool, with the params of this one in its key and its question."""
+    care = {
+        name: _put(given, value, params) if name in ("key", "approval") else value for name, value in tool.care.items()
+    }
+    if "key" not in care or "key" in given:
+        return care
+    read = PARAM.findall(str(tool.care["key"]))
+    for name in dict.fromkeys(read):
+        if name not in params:
+            given.page.say(given.path, f"the key of the tool `{tool.name}` needs `{name}` under `params`")
+        elif is_secret(params[name]):
+            given.page.say(given.path, f"the key of the tool `{tool.name}` cannot hold the secret `{name}`")
+    return {**care, "key": _as_text(care["key"])} if read else care
+
+
 def _make_probe(given: Fields, tool: NamedTool, params: dict[str, Any]) -> Probe:
     """The call that finds out whether another one of these params happened."""
     match tool.kind:
@@ -159,7 +180,8 @@ def _make_probe(given: Fields, tool: NamedTool, params: dict[str, Any]) -> Probe
 def _arguments(given: Fields, tool: NamedTool, params: dict[str, Any]) -> dict[str, Any]:
     """What `shell` or `http` is given: the tool's own, with the call's params in their places."""
     if tool.kind == "shell":
-        return {"argv": _put(given, tool.call, params), "stdin_json": params, "is_json": True}
+        is_json = {} if tool.is_text else {"is_json": True}
+        return {"argv": _put(given, tool.call, params), "stdin_json": params, **is_json}
     request: dict[str, Any] = _put(given, tool.call, params)
     has_body = "json" in request or "body" in request
     is_bare = has_body or str(request.get("method", "GET")).upper() in BODILESS

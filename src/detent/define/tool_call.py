@@ -34,6 +34,7 @@ def call(plan: MachinePlan, given: Fields, id: str, state: str) -> Action | None
         expanded = expand(given, tool)
         if expanded is None:
             return None
+        plan.page.called.setdefault(id, set()).add(tool.name)
         given, named = expanded, ["python" if tool.kind == "python" else "tool"]
         pace = tool.name if "rate" in tool.care and "rate" not in own else ""
     effect, input = _target(plan, given, named[0])

@@ -51,6 +51,7 @@ class Workflow(NamedTuple):
     advice: tuple[Problem, ...] = ()  # what is right as it stands, and worth knowing
     proof: MachineProof = MachineProof()  # what its irreversible actions cannot follow, where it was looked for
     triggers: tuple[Trigger, ...] = ()  # what starts its runs, once somebody has armed it
+    tools: Mapping[str, str] = {}  # the tool of the file that an action calls, by the action's id
 
 
 def load_workflow(
@@ -146,7 +147,8 @@ def _compile(document: Document, shelf: Shelf, wanted: Wanted, is_fragment: bool
     found = sorted(dict.fromkeys(page.problems), key=lambda p: (p.file, p.line, p.column))
     warnings = tuple(p for p in found if p.severity == "warning")
     advice = tuple(p for p in found if p.severity == "advice")
-    return Workflow(machine, warnings, page.file, schema, advice, proof, triggers)
+    called = {id: min(names) for id, names in page.called.items() if len(names) == 1}
+    return Workflow(machine, warnings, page.file, schema, advice, proof, triggers, called)
 
 
 def _read_triggers(page: Page) -> tuple[Trigger, ...]:
@@ -260,7 +262,8 @@ def _group(plan: MachinePlan, given: Fields) -> Group | None:
     rate, per_s = read_rate(wanted)
     if rate:
         _check_rate(wanted)
-    return Group(wanted["key"], wanted.get("limit", 1), wanted.get("when_full", "queue"), rate, per_s)
+    said = {name: wanted[name] for name in ("limit", "when_full") if name in wanted}
+    return lean(Group, key=wanted["key"], rate=rate, per_s=per_s, **said)
 
 
 def _check_rate(wanted: Fields) -> None:

@@ -135,7 +135,8 @@ def _read_answer(program: str, stdout: str, outcome: Outcome) -> Outcome:
     try:
         answer = plain(msgspec.json.decode(stdout))
     except (msgspec.DecodeError, RecursionError, Refused) as error:
-        raise PartialFailure(f"`{program}` did not answer with JSON: {error}", "tool_failure", outcome.result) from None
+        said = f"`{program}` did not answer with JSON: {error} (a tool that prints text says `output: text`)"
+        raise PartialFailure(said, "tool_failure", outcome.result) from None
     known = answer if isinstance(answer, dict) else {"json": answer}
     return Outcome({**outcome.result, **known})
 

@@ -1,7 +1,7 @@
 """A definition told in sentences, for those who must agree to it and do not read machines."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from detent.core.machine import Action, Machine, Retry, Transition
 from detent.define.source import Definition
@@ -10,6 +10,7 @@ from detent.kit.language import _
 from detent.kit.safe_text import brief, duration, visible
 
 OWN = ("set", "log", "choose", "keep")
+UNDOES = "undo_"  # and the id of what it takes back
 
 
 def explain(definition: Definition, is_irreversible: Callable[[Action], bool]) -> Iterator[str]:
@@ -20,12 +21,27 @@ def explain(definition: Definition, is_irreversible: Callable[[Action], bool]) -
         yield _explain_trigger(trigger)
     yield from _explain_input(machine)
     yield from _explain_group(machine)
+    undone = _undone(machine)
+    teller = CallTeller(is_irreversible, definition.tools, undone)
     for state in _order(machine):
         yield ""
-        yield from _explain_state(machine, state, is_irreversible)
+        yield from _explain_state(machine, state, teller)
     yield from _explain_everywhere(machine)
     yield ""
-    yield from _explain_deeds(machine, is_irreversible)
+    yield from _explain_deeds(machine, is_irreversible, undone)
+
+
+class CallTeller(NamedTuple):
+    """What is known of the calls of a file: which cannot be taken back, their tools by name, and what has an `undo`."""
+
+    is_irreversible: Callable[[Action], bool]
+    tools: Mapping[str, str]
+    undone: frozenset[str]
+
+
+def _undone(machine: Machine) -> frozenset[str]:
+    """The actions that others take back, by their ids."""
+    return frozenset(one.id.removeprefix(UNDOES) for one in machine.work.get(machine.on_failure, ()))
 
 
 def _explain_trigger(trigger: Trigger) -> str:
@@ -71,7 +87,7 @@ def _order(machine: Machine) -> list[str]:
     return [*order, *(state for state in machine.states if state not in order)]
 
 
-def _explain_state(machine: Machine, state: str, is_irreversible: Callable[[Action], bool]) -> Iterator[str]:
+def _explain_state(machine: Machine, state: str, teller: CallTeller) -> Iterator[str]:
     name = visible(state)
     if state == machine.on_failure:
         yield _("Before it ends otherwise than well, it takes back what was done:")
@@ -90,7 +106,7 @@ def _explain_state(machine: Machine, state: str, is_irreversible: Callable[[Acti
     else:
         yield _("In `{name}`:", name=name)
     for action in machine.work.get(state, ()):
-        yield from (f"  {line}" for line in _explain_action(action, is_irreversible))
+        yield from (f"  {line}" for line in _explain_action(action, teller))
     if (longest := machine.timeouts_s.get(state, 0.0)) > 0:
         yield "  " + _("It stays here for {time} at most.", time=duration(longest))
     yield from _explain_rows(machine, state)
@@ -110,7 +126,7 @@ def _explain_rows(machine: Machine, source: str) -> Iterator[str]:
         yield f"  {_explain_row(row)}"
 
 
-def _explain_action(action: Action, is_irreversible: Callable[[Action], bool]) -> Iterator[str]:
+def _explain_action(action: Action, teller: CallTeller) -> Iterator[str]:
     only = _("only if {condition}: ", condition=visible(action.when)) if action.when else ""
     if action.effect in OWN:
         if action.effect == "log":
@@ -124,13 +140,13 @@ def _explain_action(action: Action, is_irreversible: Callable[[Action], bool]) -
         yield only + (f"{head} ({'; '.join(cares)})" if cares else head)
         for branch in action.branches:
             for inner in branch.actions:
-                yield from (f"  {line}" for line in _explain_action(inner, is_irreversible))
+                yield from (f"  {line}" for line in _explain_action(inner, teller))
         return
     if action.wait is not None:
         yield only + _explain_wait(action)
         return
-    said = _("it asks: {text}", text=_question(action)) if action.effect == "ask" else _explain_call(action)
-    cares = list(_explain_cares(action, is_irreversible(action)))
+    said = _("it asks: {text}", text=_question(action)) if action.effect == "ask" else _explain_call(action, teller)
+    cares = list(_explain_cares(action, teller))
     yield only + said + (f" ({'; '.join(cares)})" if cares else "")
 
 
@@ -157,18 +173,22 @@ def _time(value: Any) -> str:
     return duration(float(value)) if isinstance(value, int | float) else visible(str(value))
 
 
-def _explain_call(action: Action) -> str:
+def _explain_call(action: Action, teller: CallTeller) -> str:
     if action.effect == "child":
         return _("`{id}`: it runs another workflow", id=visible(action.id))
-    return _("`{id}`: it calls {tool}", id=visible(action.id), tool=visible(action.effect)) + _name_program(action)
+    tool = teller.tools.get(action.id, "")
+    program = _name_program(action) or (action.effect if tool else "")
+    said = _("`{id}`: it calls {tool}", id=visible(action.id), tool=visible(tool or action.effect))
+    return said + (f": {brief(program, 100)}" if program else "")
 
 
 def _name_program(action: Action) -> str:
-    """What a general tool is told to call: the program, or the address."""
+    """What a general tool is told to call: the program, the function, or the address."""
     given = action.input if isinstance(action.input, dict) else {}
     argv, url = given.get("argv"), given.get("url")
-    named = " ".join(map(str, argv)) if isinstance(argv, list) else f"{given.get('method', '')} {url}" if url else ""
-    return f": {brief(named.strip(), 100)}" if named else ""
+    if isinstance(argv, list):
+        return " ".join(map(str, argv))
+    return f"{given.get('method', '')} {url}".strip() if url else str(given.get("function", ""))
 
 
 def _question(action: Action) -> str:
@@ -176,8 +196,10 @@ def _question(action: Action) -> str:
     return visible(text) or _("may this be done?")
 
 
-def _explain_cares(action: Action, is_irreversible: bool) -> Iterator[str]:
-    if is_irreversible and action.effect != "ask":
+def _explain_cares(action: Action, teller: CallTeller) -> Iterator[str]:
+    if action.id in teller.undone:
+        yield _("`{id}` takes it back if the run ends otherwise than well", id=visible(UNDOES + action.id))
+    elif teller.is_irreversible(action) and action.effect != "ask":
         yield _("this cannot be taken back")
     asked = action.ask
     if asked is not None and action.effect != "ask":
@@ -217,14 +239,18 @@ def _explain_row(row: Transition) -> str:
     return said + (_(", if {condition}.", condition=when) if when else _("."))
 
 
-def _explain_deeds(machine: Machine, is_irreversible: Callable[[Action], bool]) -> Iterator[str]:
+def _explain_deeds(
+    machine: Machine, is_irreversible: Callable[[Action], bool], undone: frozenset[str]
+) -> Iterator[str]:
     """What cannot be taken back, and which of it nobody is asked about."""
     deeds = [one for one in _all_actions(machine) if is_irreversible(one) and one.effect not in ("ask", "wait")]
     if not deeds:
         yield _("Nothing that it does is declared as impossible to take back.")
         return
     unasked = [visible(one.id) for one in deeds if one.ask is None]
-    yield _("What cannot be taken back: {names}.", names=", ".join(visible(one.id) for one in deeds))
+    for_good = [visible(one.id) for one in deeds if one.id not in undone]
+    if for_good:
+        yield _("What cannot be taken back: {names}.", names=", ".join(for_good))
     if unasked:
         yield _("Nobody is asked before {names}, unless a policy wants it.", names=", ".join(unasked))
 

@@ -145,8 +145,9 @@ def _strays(undisturbed: Told, told: Told) -> str:
 
 
 def _workflow(case: Case) -> Workflow:
+    stubs = {*case.tools, *(case.expect.get("calls") or {})}  # a tool of the file that is counted is called by its name
     if case.file is not None and case.merge is None:
-        return load_workflow(case.file, fragment=case.is_fragment, stubs=case.tools)
+        return load_workflow(case.file, fragment=case.is_fragment, stubs=stubs)
     if case.file is not None:
         document, folder = read_document(read_file(case.file), str(case.file)), case.file.parent
     else:
@@ -154,7 +155,7 @@ def _workflow(case: Case) -> Workflow:
         document, folder = case.definition, case.folder
     if case.merge is not None and isinstance(document.value, dict):
         document = document.merge(case.merge)
-    return compile_document(document, folder=folder, fragment=case.is_fragment, stubs=case.tools)
+    return compile_document(document, folder=folder, fragment=case.is_fragment, stubs=stubs)
 
 
 def _verdict(case: Case, actual: Mapping[str, Any], refused: tuple[str, ...], problem: str = "") -> CaseVerdict:

@@ -15,6 +15,7 @@ from detent.core.expression.value_operation import TEXT_MAX, fits
 PREVIEW_MAX = 2_000
 NOTHING: Any = object()  # a text that is no JSON; null is one
 _NUMBER = re.compile(r"\s*[-+]?(?:Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*\Z")
+INHERITED = "@env"  # the argument in which a file hands its variables to another; no author can name it
 _ARGUMENT = re.compile(r"[^A-Z0-9]+")
 _INDEX = re.compile(r"[0-9]{1,9}\Z")
 
@@ -231,10 +232,22 @@ IDENTITY = {
 }
 
 
-def environment(arguments: Any, more: Any = None) -> dict[str, str]:
-    """The arguments of a run as environment variables, and others over them."""
-    given = arguments if isinstance(arguments, dict) else {}
-    made = {"LOBSTER_ARGS_JSON": encode(given)}
+def _flatten(handed: Any) -> dict[str, str]:
+    """The variables of the file around, which it may have from another one."""
+    if isinstance(handed, Mapping):
+        return {name: text(value) for name, value in handed.items() if value is not None}
+    made: dict[str, str] = {}
+    for one in handed if isinstance(handed, list) else ():
+        made |= _flatten(one)
+    return made
+
+
+def environment(arguments: Any, more: Any = None, order: Any = ()) -> dict[str, str]:
+    """The arguments of a run as environment variables, in the order of their file, and others over them."""
+    found = dict(arguments) if isinstance(arguments, dict) else {}
+    made = _flatten(found.pop(INHERITED, None))
+    given = {name: found[name] for name in (*order, *found) if name in found}
+    made["LOBSTER_ARGS_JSON"] = encode(given)
     for name, value in given.items():
         key = _ARGUMENT.sub("_", name.upper()).strip("_")
         if key:

@@ -3,11 +3,13 @@
 Only paths that lead to one value are known; what chooses among several (`..`, `[*]`, filters) is told.
 """
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+)\]|\['([^']+)'\]|\[\"([^\"]+)\"\]")
+WHOLE, PLAIN = re.compile(r"\{\{ (.*) \}\}", re.DOTALL), re.compile(r"[\w.\[\]']+")
 CALL = re.compile(r"States\.(\w+)\((.*)\)\s*$", re.DOTALL)
 FUNCTIONS: dict[str, Callable[..., str]] = {
     "JsonToString": lambda value: f"({value}) | tojson",
@@ -29,10 +31,22 @@ class NotCarried(Exception):
 
 
 class Paths:
-    """Turns paths into expressions; `root` is what `$` stands for, `item` what a Map's item does."""
+    """Turns paths into expressions; `root` is what `$` stands for.
 
-    def __init__(self, root: str, item: str = "item") -> None:
-        self.root, self.item = root, item
+    `parts` are templates that stand under a first name instead: what a Map selects for its items, or the result of an
+    earlier task of it. Without a root there is nothing else.
+    """
+
+    def __init__(self, root: str, parts: Mapping[str, Any] | None = None) -> None:
+        self.root, self.parts = root, parts
+
+    def whole(self) -> Any:
+        """The document itself, as a template."""
+        if self.parts is None:
+            return brace(self.root)
+        if self.root:
+            raise NotCarried("the whole document of an item, with results in it, cannot be handed on")
+        return dict(self.parts)
 
     def expression(self, path: str, root: str = "") -> str:
         """A path or an intrinsic function as an expression, without braces."""
@@ -40,7 +54,7 @@ class Paths:
         if path.startswith("States."):
             return self._function(path, root)
         if path.startswith("$$.Map.Item.Value"):
-            return self.item + self._steps(path.removeprefix("$$.Map.Item.Value"), path)
+            return "item" + self._steps(path.removeprefix("$$.Map.Item.Value"), path)
         if path == "$$.Map.Item.Index":
             return "branch.index"
         if path.startswith("$$.Execution.Input"):
@@ -49,7 +63,25 @@ class Paths:
             return GLOBALS[path]
         if not path.startswith("$") or path.startswith("$$"):
             raise NotCarried(f"`{path}` has no counterpart")
+        if self.parts is not None and not root:
+            return self._part(path[1:], path)
         return (root or self.root) + self._steps(path[1:], path)
+
+    def _part(self, rest: str, whole: str) -> str:
+        """A path that begins with one of the parts, or leads past them."""
+        found = STEP.match(rest)
+        name = (found[1] or found[3] or found[4]) if found is not None else ""
+        if found is not None and self.parts is not None and name in self.parts:
+            value, inner = self.parts[name], rest[found.end() :]
+            template = WHOLE.fullmatch(value) if isinstance(value, str) else None
+            if template is not None:
+                said = template[1] if PLAIN.fullmatch(template[1]) else f"({template[1]})"
+                return said + self._steps(inner, whole)
+            if not inner and not isinstance(value, dict | list):
+                return json.dumps(value, ensure_ascii=False)
+        elif self.root and rest:
+            return self.root + self._steps(rest, whole)
+        raise NotCarried(f"`{whole}` is nothing that can be named here")
 
     def _steps(self, rest: str, whole: str) -> str:
         made, place = "", 0
@@ -81,18 +113,22 @@ class Paths:
     def _argument(self, text: str, root: str) -> str:
         return self.expression(text, root) if text.startswith(("$", "States.")) else text
 
-    def template(self, value: Any, root: str = "") -> Any:
-        """A payload template: keys that end in `.$` hold paths, the others are as they are."""
+    def template(self, value: Any, leave_out: Callable[[str, str], None], root: str = "") -> Any:
+        """A payload template: keys that end in `.$` hold paths; one that has no counterpart is told and left out."""
         if isinstance(value, list):
-            return [self.template(one, root) for one in value]
+            return [self.template(one, leave_out, root) for one in value]
         if not isinstance(value, dict):
             return value
         made: dict[str, Any] = {}
         for key, inner in value.items():
-            if key.endswith(".$") and isinstance(inner, str):
-                made[key[:-2]] = brace(self.expression(inner, root))
-            else:
-                made[key] = self.template(inner, root)
+            if not key.endswith(".$") or not isinstance(inner, str):
+                made[key] = self.template(inner, leave_out, root)
+                continue
+            try:
+                is_whole = inner.strip() == "$" and not root
+                made[key[:-2]] = self.whole() if is_whole else brace(self.expression(inner, root))
+            except NotCarried as error:
+                leave_out(key, str(error))
         return made
 
 

@@ -11,21 +11,13 @@ from typing import Any, NamedTuple
 
 from detent.define.asl.choice_rule import condition
 from detent.define.asl.path_expression import NotCarried, Paths, brace
+from detent.define.asl.state_keys import ERRORS, EVERYWHERE, KEYS, TYPES, WHY
+from detent.define.asl.task_call import Place, make_task
 from detent.define.value_check import mend_name
 from detent.errors import DefinitionError
 
-TYPES = ("Pass", "Task", "Choice", "Wait", "Succeed", "Fail", "Parallel", "Map")
-ERRORS = {
-    "States.ALL": "",
-    "States.TaskFailed": "tool_failure",
-    "States.Timeout": "timeout",
-    "States.HeartbeatTimeout": "timeout",
-    "States.Permissions": "tool_failure",
-    "States.NoChoiceMatched": "no_transition",
-    "States.BranchFailed": "branch_failed",
-}
 DONE, START = "done", "start"
-Place = tuple[str | int, ...]
+NAMES = re.compile(r"\$((?:\.[A-Za-z]\w*)+)")
 
 
 class AslNote(NamedTuple):
@@ -55,17 +47,15 @@ def translate_asl(document: Any, name: str) -> Translated:
         made["description"] = str(document["Comment"])
     if isinstance(document.get("TimeoutSeconds"), int):
         made["limits"] = {"max_duration": document["TimeoutSeconds"]}
-    made |= work.machine(document, ())
-    if work.root != "context":
-        made["states"][START]["actions"] = [{"type": "set_variable", "name": "doc", "value": "{{ context }}"}]
-        made["output"] = brace(work.root)
+    made |= work.machine(document, (), "{{ context }}")
+    if work.paths.root != "context":
+        made["output"] = brace(work.paths.root)
     return Translated(made, tuple(work.notes), tuple(sorted(work.tools)))
 
 
 class _Translation:
     def __init__(self, document: dict[str, Any]) -> None:
-        self.root = "context.doc" if any(_replaces(state) for state in _all_states(document)) else "context"
-        self.paths = Paths(self.root)
+        self.paths = Paths("context.doc" if any(_replaces(state) for state in _all_states(document)) else "context")
         self.notes: list[AslNote] = []
         self.tools: set[str] = set()
         self.ids: set[str] = set()
@@ -73,11 +63,12 @@ class _Translation:
     def note(self, place: Place, message: str) -> None:
         self.notes.append(AslNote("$" + "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in place), message))
 
-    def machine(self, document: dict[str, Any], place: Place) -> dict[str, Any]:
-        """States and transitions of a machine, of a branch or of an iterator."""
+    def machine(self, document: dict[str, Any], place: Place, begins_with: Any) -> dict[str, Any]:
+        """States and transitions of a machine or of a branch; `begins_with` is its document, where that is its own."""
         given: dict[str, Any] = document.get("States") or {}
         names = _names(given)
-        states: dict[str, Any] = {START: {"type": "initial"}}
+        own = [_set(self._root_name(), begins_with)] if self._root_name() else []
+        states: dict[str, Any] = {START: {"type": "initial", **({"actions": own} if own else {})}}
         rows: list[dict[str, Any]] = []
         if document.get("StartAt") in names:
             rows.append({"from": START, "to": names[document["StartAt"]]})
@@ -93,67 +84,81 @@ class _Translation:
             states[DONE] = {"type": "final"}
         return {"states": states, "transitions": rows}
 
+    def _root_name(self) -> str:
+        """The variable that holds the document; none where that is the context itself."""
+        return self.paths.root.partition(".")[2]
+
     def _state(
         self, state: dict[str, Any], name: str, names: dict[str, str], rows: list[dict[str, Any]], place: Place
     ) -> dict[str, Any]:
         made: dict[str, Any] = {"description": state["Comment"]} if state.get("Comment") else {}
         self._check_keys(state, place)
+        then: list[dict[str, Any]] = []  # what is set on the way out, where there are no actions
         match state["Type"]:
             case "Succeed":
                 return {"type": "final", **made}
             case "Fail":
-                said = ": ".join(str(state[key]) for key in ("Error", "Cause") if state.get(key))
-                logged = [{"type": "log", "level": "error", "message": said}] if said else []
-                return {"type": "error", **made, **({"actions": logged} if logged else {})}
+                return {"type": "error", **made, **self._fail(state, place)}
             case "Choice":
                 self._choice(state, name, names, rows, place)
                 return made
             case "Wait":
                 made |= {"type": "wait", **self._wait(state, place)}
+                then = self._narrow(state, place)
             case "Pass":
-                made["actions"] = self._pass(state, place)
+                made["actions"] = [*self._pass(state, place), *self._narrow(state, place)]
             case "Task":
-                made["actions"] = [*self._task(state, name, place), *self._keep(state, f"result.{name}", place)]
+                kept = self._keep(state, f"result.{name}", place)
+                made["actions"] = [*make_task(self, state, name, place), *kept, *self._narrow(state, place)]
             case "Parallel":
-                made |= self._parallel(state, name, place)
+                branches, then = self._parallel(state, name, place)
+                made |= {"type": "parallel", "branches": branches}
+                then += self._narrow(state, place)
             case "Map":
-                made["actions"] = self._map(state, name, place)
-        self._leave(state, name, names, rows, place)
+                made["actions"] = [*self._map(state, name, place), *self._narrow(state, place)]
+        self._leave(state, name, names, rows, place, then)
         return {key: value for key, value in made.items() if value not in ([], {})}
 
     def _check_keys(self, state: dict[str, Any], place: Place) -> None:
-        if state.get("OutputPath", "$") != "$":
-            self.note((*place, "OutputPath"), "the document is not cut down to a part of it")
-        if "HeartbeatSeconds" in state or "HeartbeatSecondsPath" in state:
-            self.note((*place, "HeartbeatSeconds"), "there is no heartbeat; `timeout` bounds the whole call")
-        if "Credentials" in state:
-            self.note((*place, "Credentials"), "credentials are the tool's own business")
+        for key in state:
+            if key not in EVERYWHERE | KEYS[state["Type"]]:
+                self.note((*place, key), WHY.get(key, f"`{key}` is not carried over"))
+
+    def _fail(self, state: dict[str, Any], place: Place) -> dict[str, Any]:
+        said = []
+        for key in ("Error", "Cause"):
+            path = state.get(f"{key}Path")
+            found = self._guard(lambda path=path: self.paths.expression(str(path)), place, f"{key}Path") if path else ""
+            said += [brace(found)] if found else [str(state[key])] if state.get(key) else []
+        return {"actions": [{"type": "log", "level": "error", "message": ": ".join(said)}]} if said else {}
 
     def _leave(
-        self, state: dict[str, Any], name: str, names: dict[str, str], rows: list[dict[str, Any]], place: Place
-    ) -> None:
+        self, state: dict[str, Any], name: str, names: dict[str, str], rows: list[dict[str, Any]], place: Place,
+        then: list[dict[str, Any]],
+    ) -> None:  # fmt: skip
         for number, catch in enumerate(state.get("Catch") or ()):
             self._catch(catch, name, names, rows, (*place, "Catch", number))
         target = DONE if state.get("End") else names.get(str(state.get("Next")))
         if target is None:
             self.note((*place, "Next"), f"there is no state `{state.get('Next')}`")
         else:
-            rows.append({"from": name, "to": target})
+            rows.append({"from": name, "to": target, **({"on_transition": _on_the_way(then)} if then else {})})
 
     def _catch(
         self, catch: dict[str, Any], name: str, names: dict[str, str], rows: list[dict[str, Any]], place: Place
     ) -> None:
-        types = self._errors(catch, place)
+        types = self.error_types(catch, place)
         row: dict[str, Any] = {"from": name, "to": names.get(str(catch.get("Next")), DONE), "on": "error"}
         if types:
             dotted = " or ".join(f"error.type == '{one}' or '{one}.' in error.type" for one in types)
             row["condition"] = brace(dotted)
-        path = catch.get("ResultPath")
-        if isinstance(path, str) and (variable := self._variable(path, (*place, "ResultPath"))):
-            row["on_transition"] = [{"action": "set_variable", "variable": variable, "value": "{{ error }}"}]
+        path = catch.get("ResultPath", "$")
+        if path is not None and (variable := self._variable(str(path), (*place, "ResultPath"))):
+            told = {"Error": "{{ error.type }}", "Cause": "{{ error.message }}"}
+            row["on_transition"] = _on_the_way([_set(variable, told)])
         rows.append(row)
 
-    def _errors(self, given: dict[str, Any], place: Place) -> list[str]:
+    def error_types(self, given: dict[str, Any], place: Place) -> list[str]:
         """Error types by their names here; none for all of them."""
         types: list[str] = []
         for one in given.get("ErrorEquals") or ():
@@ -165,101 +170,79 @@ class _Translation:
         return list(dict.fromkeys(types))
 
     def _variable(self, path: str, place: Place) -> str:
-        """The variable that a ResultPath means; nothing after a note."""
-        inside = "doc." if self.root != "context" else ""
+        """The variable that a ResultPath means; nothing after a note, and where the whole context is meant."""
         if path == "$":
-            return inside.rstrip(".")
-        found = re.fullmatch(r"\$\.([A-Za-z]\w*)", path)
-        if found is None or inside:
+            return self._root_name()
+        found = NAMES.fullmatch(path)
+        if found is None:
             self.note(place, f"a result is not kept at `{path}`; it is `result.NAME` of its action")
             return ""
-        return found[1]
+        is_bare = self.paths.root == "context" and "." not in found[1][1:]
+        return found[1][1:] if is_bare else f"{self.paths.root}{found[1]}"
 
     def _keep(self, state: dict[str, Any], source: str, place: Place) -> list[dict[str, Any]]:
         """What is done with a result: chosen from, and kept in the document."""
         path = state.get("ResultPath", "$")
         if path is None:
             return []
-        value: Any = brace(source)
-        if "ResultSelector" in state:
-            value = self._guard(lambda: self.paths.template(state["ResultSelector"], source), place, "ResultSelector")
         name = self._variable(str(path), (*place, "ResultPath"))
-        return [{"type": "set_variable", "name": name, "value": value}] if name else []
+        return [_set(name, self._select(state, source, place))] if name else []
 
-    def _guard(self, make: Any, place: Place, key: str) -> Any:
+    def _select(self, state: dict[str, Any], source: str, place: Place) -> Any:
+        """What ResultSelector makes of a result."""
+        if "ResultSelector" not in state:
+            return brace(source)
+        return self._template(self.paths, state["ResultSelector"], (*place, "ResultSelector"), source)
+
+    def _narrow(self, state: dict[str, Any], place: Place) -> list[dict[str, Any]]:
+        """What OutputPath leaves of the document."""
+        path = state.get("OutputPath", "$")
+        if path == "$":
+            return []
+        if not self._root_name():
+            self.note((*place, "OutputPath"), "what the run gives is not cut down to a part of it")
+            return []
+        found = self._guard(lambda: self.paths.expression(str(path)), place, "OutputPath") if path is not None else ""
+        return [_set(self._root_name(), brace(found) if found else {})] if found is not None else []
+
+    def _guard(self, make: Any, place: Place, key: str | int) -> Any:
         try:
             return make()
         except NotCarried as error:
             self.note((*place, key), str(error))
             return None
 
-    def _find_given(self, state: dict[str, Any], place: Place) -> Any:
-        """What a task is given: its parameters, or the document as far as InputPath takes it."""
-        for key in ("Parameters", "ItemSelector", "Arguments"):
-            if key in state:
-                return self._guard(lambda key=key: self.paths.template(state[key]), place, key) or {}
+    def _template(self, paths: Paths, value: Any, place: Place, root: str = "") -> Any:
+        return paths.template(value, lambda key, why: self.note((*place, key), why), root)
+
+    def _inside(self, state: dict[str, Any], place: Place) -> Paths:
+        """What InputPath makes of the document."""
         path = state.get("InputPath", "$")
-        if path is None:
-            return {}
-        found = self._guard(lambda: self.paths.expression(str(path)), place, "InputPath")
-        return brace(found) if found else {}
+        if path == "$":
+            return self.paths
+        found = self._guard(lambda: self.paths.expression(str(path)), place, "InputPath") if path is not None else ""
+        return Paths(found) if found else Paths("", {})
 
-    def _task(self, state: dict[str, Any], name: str, place: Place) -> list[dict[str, Any]]:
-        tool, params = self._tool(state, place)
-        action: dict[str, Any] = {"id": name, "tool": tool}
-        if params not in ({}, None):
-            action["params"] = params
-        if isinstance(state.get("TimeoutSeconds"), int):
-            action["timeout"] = state["TimeoutSeconds"]
-        elif "TimeoutSecondsPath" in state:
-            self.note((*place, "TimeoutSecondsPath"), "a time-out must be known when the file is loaded")
-        retries = state.get("Retry") or []
-        if retries:
-            action |= {"effect": "idempotent", "retry": self._retry(retries, place)}
-        return [action]
-
-    def _retry(self, retries: list[dict[str, Any]], place: Place) -> dict[str, Any]:
-        first = retries[0]
-        types = self._errors(first, (*place, "Retry", 0))
-        made: dict[str, Any] = {"max_retries": first.get("MaxAttempts", 3), **({"on": types} if types else {})}
-        made |= {"delay": first.get("IntervalSeconds", 1), "factor": first.get("BackoffRate", 2.0)}
-        if "MaxDelaySeconds" in first:
-            made["max_delay"] = first["MaxDelaySeconds"]
-        if len(retries) > 1:
-            self.note((*place, "Retry"), "an action has one `retry`; only the first of these is kept")
-        self.note((*place, "Retry"), "it is repeated after a failure, so its call is declared idempotent: check that")
-        return made
-
-    def _tool(self, state: dict[str, Any], place: Place) -> tuple[str, Any]:
-        resource, params = str(state.get("Resource", "")), self._find_given(state, place)
-        if "waitForTaskToken" in resource:
-            self.note((*place, "Resource"), "it waits for a token: make that a wait state and a signal")
-        function = re.search(r":function:([\w-]+)", resource)
-        if "lambda:invoke" in resource and isinstance(params, dict) and "FunctionName" in params:
-            called = str(params["FunctionName"])
-            function = re.search(r"(?::function:)?([\w-]+)(?::[\w$-]+)?$", called)
-            params = params.get("Payload", {})
-        if "http:invoke" in resource and isinstance(params, dict) and "ApiEndpoint" in params:
-            request = {"method": params.get("Method", "GET"), "url": params["ApiEndpoint"]}
-            return "http", {**request, **({"json": params["RequestBody"]} if "RequestBody" in params else {})}
-        tail = re.sub(r"\.(sync(:\d)?|waitForTaskToken)$", "", resource).rpartition(":::")[2] or resource
-        tool = mend_name((function[1] if function else tail).replace("-", "_"))
-        self.tools.add(tool)
-        return tool, params
+    def find_given(self, state: dict[str, Any], place: Place) -> Any:
+        """What a state is given: its parameters, or the document as far as InputPath takes it."""
+        inside = self._inside(state, place)
+        if "Parameters" in state:
+            return self._template(inside, state["Parameters"], (*place, "Parameters"))
+        return self._guard(inside.whole, place, "InputPath")
 
     def _pass(self, state: dict[str, Any], place: Place) -> list[dict[str, Any]]:
-        if "Result" not in state and "Parameters" not in state:
+        if not state.keys() & {"Result", "Parameters", "InputPath"} or state.get("ResultPath", "$") is None:
             return []
-        value = state["Result"] if "Result" in state else self._find_given(state, place)
-        path = str(state.get("ResultPath", "$"))
-        variable = self._variable(path, (*place, "ResultPath")) if state.get("ResultPath", "$") is not None else ""
-        return [{"type": "set_variable", "name": variable, "value": value}] if variable else []
+        value = state["Result"] if "Result" in state else self.find_given(state, place)
+        variable = self._variable(str(state.get("ResultPath", "$")), (*place, "ResultPath"))
+        return [_set(variable, value)] if variable else []
 
     def _wait(self, state: dict[str, Any], place: Place) -> dict[str, Any]:
         if isinstance(state.get("Seconds"), int):
             return {"duration": state["Seconds"]}
         if "SecondsPath" in state:
-            found = self._guard(lambda: self.paths.expression(str(state["SecondsPath"])), place, "SecondsPath")
+            inside = self._inside(state, place)
+            found = self._guard(lambda: inside.expression(str(state["SecondsPath"])), place, "SecondsPath")
             return {"duration": brace(found) if found else 0}
         self.note(place, "it waits for a moment of the calendar; expressions have no clock, so it does not wait")
         return {"duration": 0}
@@ -267,37 +250,56 @@ class _Translation:
     def _choice(
         self, state: dict[str, Any], name: str, names: dict[str, str], rows: list[dict[str, Any]], place: Place
     ) -> None:
+        inside = self._inside(state, place)
+        if state.get("OutputPath", "$") != "$":
+            self.note((*place, "OutputPath"), "a choice does not cut the document down")
         for number, rule in enumerate(state.get("Choices") or ()):
-            here = (*place, "Choices", number)
-            said = self._guard(lambda rule=rule: condition(rule, self.paths), here, "Variable")
+            said = self._guard(lambda rule=rule: condition(rule, inside), (*place, "Choices"), number)
             target = names.get(str(rule.get("Next")))
-            if said and target:
+            if target is None:
+                self.note((*place, "Choices", number, "Next"), f"there is no state `{rule.get('Next')}`")
+            elif said:
                 rows.append({"from": name, "to": target, "condition": brace(said)})
         if state.get("Default") in names:
             rows.append({"from": name, "to": names[state["Default"]], "condition": "{{ true }}"})
 
-    def _parallel(self, state: dict[str, Any], name: str, place: Place) -> dict[str, Any]:
-        branches = {}
-        for number, branch in enumerate(state.get("Branches") or ()):
-            branches[f"branch_{number + 1}"] = self.machine(branch, (*place, "Branches", number))
-        kept = self._keep(state, f"result.{name}.branches | values", place)
-        if kept:
-            self.note(place, f"its results are `result.{name}.branches`, by name, and are not put into the document")
-        return {"type": "parallel", "branches": branches}
+    def _parallel(self, state: dict[str, Any], name: str, place: Place) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        """The branches, each with a document of its own, and what is done with what they give."""
+        given, branches, roots, outer = self.find_given(state, place), {}, [], self.paths
+        for number, branch in enumerate(state.get("Branches") or (), 1):
+            own = self._new_id(f"{name}_{number}")
+            self.paths = Paths(f"context.{own}")
+            branches[f"branch_{number}"] = self.machine(branch, (*place, "Branches", number - 1), given)
+            roots.append(self.paths.root)
+        self.paths = outer
+        if "ResultSelector" not in state and state.get("ResultPath", "$") is not None:
+            variable = self._variable(str(state.get("ResultPath", "$")), (*place, "ResultPath"))
+            return branches, [_set(variable, [brace(root) for root in roots])] if variable else []
+        return branches, self._keep(state, f"[{', '.join(roots)}]", place)
+
+    def _new_id(self, name: str) -> str:
+        made = name
+        while made in self.ids:
+            made += "_"
+        self.ids.add(made)
+        return made
 
     def _map(self, state: dict[str, Any], name: str, place: Place) -> list[dict[str, Any]]:
-        inner = state.get("ItemProcessor") or state.get("Iterator") or {}
-        items = self._guard(lambda: self.paths.expression(str(state.get("ItemsPath", "$"))), place, "ItemsPath")
-        outer, self.paths = self.paths, Paths("item")
+        key = "ItemProcessor" if "ItemProcessor" in state else "Iterator"
+        inside = self._inside(state, place)
+        items = self._guard(lambda: inside.expression(str(state.get("ItemsPath", "$"))), place, "ItemsPath")
+        selector = next((one for one in ("ItemSelector", "Parameters") if one in state), "")
+        parts = self._template(inside, state[selector], (*place, selector)) if selector else None
+        outer, self.paths = self.paths, Paths("item") if parts is None else Paths("", parts)
+        self.ids.add(name)
         try:
-            actions = list(self._sequence(inner, (*place, "ItemProcessor" if "ItemProcessor" in state else "Iterator")))
+            actions = list(self._sequence(state.get(key) or {}, (*place, key)))
         finally:
             self.paths = outer
         loop: dict[str, Any] = {"id": name, "type": "for_each", "items": brace(items or "[]"), "actions": actions}
-        if state.get("MaxConcurrency"):
-            loop["concurrency"] = state["MaxConcurrency"]
-        if "ItemReader" in state or "ResultWriter" in state:
-            self.note(place, "items are read from and written to the document only")
+        for said, meant in (("MaxConcurrency", "concurrency"), ("ToleratedFailureCount", "tolerate")):
+            if state.get(said):
+                loop[meant] = state[said]
         return [loop, *self._keep(state, f"result.{name}.items", place)]
 
     def _sequence(self, machine: dict[str, Any], place: Place) -> Iterator[dict[str, Any]]:
@@ -307,17 +309,47 @@ class _Translation:
         while name in states and name not in seen:
             seen.add(name)
             state, here = states[name], (*place, "States", name)
+            if state.get("Type") in ("Task", "Pass", "Succeed"):
+                self._check_keys(state, here)
             if state.get("Type") == "Task":
-                yield from self._task(state, mend_name(str(name)), here)
+                id = self._new_id(mend_name(str(name)))
+                yield from make_task(self, state, id, here)
+                self.paths = self._after(state, self._select(state, f"result.{id}", here), here)
                 if "Catch" in state:
-                    self.note(
-                        (*here, "Catch"), "inside a loop a failure ends the item; `tolerate` lets the others go on"
-                    )
-            elif state.get("Type") not in ("Pass", "Succeed"):
-                self.note(
-                    here, f"a `{state.get('Type')}` inside a Map has no counterpart; make it a workflow of its own"
-                )
+                    why = "inside a loop a failure ends the item; `tolerate` lets the others go on"
+                    self.note((*here, "Catch"), why)
+            elif state.get("Type") == "Pass":
+                if state.keys() & {"Result", "Parameters", "InputPath"}:
+                    value = state["Result"] if "Result" in state else self.find_given(state, here)
+                    self.paths = self._after(state, value, here)
+            elif state.get("Type") != "Succeed":
+                why = f"a `{state.get('Type')}` inside a Map has no counterpart; make it a workflow of its own"
+                self.note(here, why)
             name = None if state.get("End") else state.get("Next")
+
+    def _after(self, state: dict[str, Any], value: Any, place: Place) -> Paths:
+        """What `$` means after a state of an iterator that gave this."""
+        path = state.get("ResultPath", "$")
+        if path is None:
+            return self.paths
+        found = NAMES.fullmatch(str(path))
+        if found is not None and "." not in found[1][1:]:
+            return Paths(self.paths.root, {**(self.paths.parts or {}), found[1][1:]: value})
+        if path == "$" and isinstance(value, dict):
+            return Paths("", value)
+        if path == "$" and isinstance(value, str) and value.startswith("{{ "):
+            return Paths(value[3:-3])
+        self.note((*place, "ResultPath"), f"inside a loop a result is not kept at `{path}`")
+        return self.paths
+
+
+def _set(name: str, value: Any) -> dict[str, Any]:
+    return {"type": "set_variable", "name": name, "value": value}
+
+
+def _on_the_way(steps: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same as steps of `on_transition`."""
+    return [{"action": "set_variable", "variable": one["name"], "value": one["value"]} for one in steps]
 
 
 def _names(states: dict[str, Any]) -> dict[str, str]:
@@ -337,14 +369,14 @@ def _all_states(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for state in (document.get("States") or {}).values():
         if isinstance(state, dict):
             yield state
-            for branch in state.get("Branches") or ():
-                yield from _all_states(branch)
 
 
 def _replaces(state: dict[str, Any]) -> bool:
     """Whether a state puts its result in the place of the whole document."""
-    gives = state.get("Type") in ("Task", "Map") or (state.get("Type") == "Pass" and "Result" in state)
-    return gives and state.get("ResultPath", "$") == "$" and not state.get("End")
+    makes = state.get("Type") == "Pass" and state.keys() & {"Result", "Parameters", "InputPath"}
+    gives = state.get("Type") in ("Task", "Map", "Parallel") or makes
+    is_cut = state.get("Type") not in ("Choice", "Succeed", "Fail") and state.get("OutputPath", "$") != "$"
+    return bool(is_cut or (gives and state.get("ResultPath", "$") == "$")) and not state.get("End")
 
 
 def read_asl(text: str, name: str) -> Any:

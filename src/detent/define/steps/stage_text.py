@@ -20,7 +20,7 @@ ASK_SCHEMA = {
     "type": "object",
     "properties": {
         "decision": {"type": "string", "enum": ["approve", "reject", "redraft"]},
-        "feedback": {"type": "string"},
+        "feedback": {"type": "string", "description": "Feedback for redraft"},
     },
     "required": ["decision"],
 }

@@ -9,12 +9,19 @@ from detent.core.question import Question
 from detent.define.key_check import Fields
 from detent.define.machine_builder import lean
 from detent.define.steps import step_gate
-from detent.define.steps.reference import EITHER, StepScope, StepSource, path_of, quote, render_text, render_value
+from detent.define.steps.reference import (
+    EITHER,
+    REFERENCE,
+    StepScope,
+    StepSource,
+    path_of,
+    quote,
+    render_text,
+    render_value,
+)
 from detent.define.steps.shell_line import render_line
 from detent.define.steps.stage_text import GATES, BadPipeline, PipelineStage, ask_schema, parse_pipeline
 from detent.define.steps.steps_plan import StepCare, StepsPlan, source_of
-
-ARGUMENTS = "{{ context | step_env }}"
 
 
 class StepDeed(NamedTuple):
@@ -27,6 +34,7 @@ class StepDeed(NamedTuple):
 def read_deed(plan: StepsPlan, given: Fields, name: str, scope: StepScope, care: StepCare) -> StepDeed | None:
     """The deed of a step that is no group of others; None after a note."""
     config = step_gate.read_approval(given, str(given.get("id", name)))
+    _check_stdin(given, scope)
     if "input" in given:
         return _input_gate(plan, given, name, scope, care)
     line = given.get("run") or given.get("command")
@@ -70,7 +78,7 @@ def _shell(
         given.say("run" if "run" in given else "command", made.problem, "write the document's word without quotes")
     input: dict[str, Any] = {
         "argv": [*plan.shell, made.text],
-        "env": [ARGUMENTS, *care.env, *([made.variables] if made.variables else [])],
+        "env": [plan.environment, *care.env, *([made.variables] if made.variables else [])],
         "is_metered": True,
     }
     if "stdin" in given:
@@ -91,6 +99,13 @@ def _call(name: str, effect: str, input: dict[str, Any], care: StepCare, config:
         key=f"{{{{ run.id }}}}/{name}/{{{{ branch.path or '' }}}}" if asks is not None and not care.kind else "",
         scope="run" if asks is not None and not care.kind else "",
     )  # fmt: skip
+
+
+def _check_stdin(given: Fields, scope: StepScope) -> None:
+    """What is wholly a reference means a step; inside a longer text it may be the author's own dollar."""
+    found = REFERENCE.fullmatch(given["stdin"].strip()) if isinstance(given.get("stdin"), str) else None
+    if found is not None and found[1] not in scope.sources:
+        given.say("stdin", f"no step `{found[1]}` comes before this one")
 
 
 def _stdin_text(value: Any, scope: StepScope) -> str:
@@ -158,7 +173,7 @@ def _part(
 ) -> Action:  # fmt: skip
     input: dict[str, Any] = {"stages": [stage.render(scope) for stage in stages], "input": items}
     if not all(stage.is_pure for stage in stages):
-        input["env"] = [ARGUMENTS, *care.env]
+        input["env"] = [plan.environment, *care.env]
         input["shell"] = plan.shell
         care = care._replace(kind=care.kind or ("idempotent" if not _has_deeds(stages) else ""))
     else:

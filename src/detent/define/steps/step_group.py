@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from detent.core.expression.step_filter import INHERITED
 from detent.core.machine import Action, Branch, Wait
 from detent.define.compile_context import items
 from detent.define.key_check import Fields
@@ -182,6 +183,9 @@ def _child(plan: StepsPlan, given: Fields, name: str, scope: StepScope, care: St
     if machine is None:
         return None
     passed = {key: render_value(one, scope) if isinstance(one, str) else one for key, one in arguments.items()}
+    if "gates" in machine.get("variables", {}):  # a list of steps too: its programs find our variables
+        handed = f"{{{{ context | step_at({quote(INHERITED)}) }}}}"
+        passed[INHERITED] = [handed, *care.env] if care.env else handed
     action = lean(
         Action, id=name, effect="child", input={"machine": machine, "input": passed}, when=care.when, retry=care.retry
     )

@@ -15,7 +15,7 @@ from detent.define.key_check import Fields
 from detent.define.machine_builder import FindChild, lean
 from detent.define.proof import MachineProof, prove, way_out, what
 from detent.define.steps.key_table import COST, DEEDS, FILE, ON_ERROR, STEP, read_fields
-from detent.define.steps.reference import StepScope, render_text
+from detent.define.steps.reference import StepScope, quote, render_text
 from detent.define.steps.step_action import StepDeed, read_deed
 from detent.define.steps.step_group import check_id, read_care, read_group
 from detent.define.steps.steps_plan import StepCare, StepsPlan, read_environment, read_retry
@@ -74,6 +74,9 @@ def _arguments(plan: StepsPlan) -> dict[str, Any]:
         plan.given.say("args", f"`args` must be a mapping from names to arguments, not {kind_of(said)}")
         return {}
     plan.arguments = frozenset(name for name, one in said.items() if isinstance(one, dict) and "default" in one)
+    if len(plan.arguments) > 1:
+        order = ", ".join(quote(name) for name in said if name in plan.arguments)
+        plan.environment = f"{{{{ context | step_env(none, [{order}]) }}}}"
     properties = {}
     for name, inner in said.items():
         one = inner if isinstance(inner, dict) else {}

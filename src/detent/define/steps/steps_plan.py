@@ -19,6 +19,7 @@ class StepsPlan:
     def __init__(self, page: Page, given: Fields, find_child: FindChild) -> None:
         self.page, self.given, self.find_child = page, given, find_child
         self.arguments: frozenset[str] = frozenset()
+        self.environment = "{{ context | step_env }}"  # the arguments as every program finds them
         self.is_unsafe = bool(given.get("unsafe_substitution"))
         self.shell = ["sh", "-lc" if given.get("login_shell") else "-c"]
         self.rows: list[Transition] = []
@@ -102,7 +103,9 @@ def read_environment(given: Fields, scope: StepScope) -> dict[str, str]:
         return {}
     made = {}
     for name, value in said.items():
-        if isinstance(value, (dict, list)) or value is None:
+        if value is None:
+            continue  # a name without a value sets nothing
+        if isinstance(value, (dict, list)):
             given.page.say(given.at("env", name), f"`{name}` must be a text")
         elif "=" in name or "\0" in name or not name:
             given.page.say(given.at("env", name), "this is no name of an environment variable", at_key=True)

@@ -18,6 +18,7 @@ from detent.core.machine import Machine
 from detent.core.status import Status
 from detent.errors import DefinitionError, JournalError, Refused, Unknown
 from detent.host.reading import Note, OpenQuestion, Summary
+from detent.host.system_run import HOUSEKEEPING
 
 RECORD_MAX = 32 * 1024 * 1024  # bytes of one event
 PAGE = 256  # events read at once
@@ -199,8 +200,10 @@ class AnyJournal(ABC):
         return [record_of_row(row) for row in self.rows(query, (like,))]
 
     def newest(self) -> Record | None:
-        """The run started last that is nobody's child."""
-        row = self._one(f"{self.summary} where parent = '' and name <> 'detent_people' order by no desc limit 1", ())
+        """The run started last that is nobody's child, and none of detent's own."""
+        own = ", ".join("?" * len(HOUSEKEEPING))
+        where = f"parent = '' and name not in ({own}) and machine not in ({own})"
+        row = self._one(f"{self.summary} where {where} order by no desc limit 1", (*HOUSEKEEPING, *HOUSEKEEPING))
         return None if row is None else record_of_row(row)
 
     def runs(self, status: Iterable[Status] = (), name: str = "", limit: int = 100, before: int = 0) -> list[Record]:

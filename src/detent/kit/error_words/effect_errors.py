@@ -11,7 +11,7 @@ CHINESE = {
     "{} is larger than {} bytes, too large to be kept": "{0} 大于 {1} 字节，太大，无法保存",
     "with {} the run would keep more than {} bytes": "加上 {0}，运行保存的将超过 {1} 字节",
     "{} is a link or behind one, and links are not kept": "{0} 是链接或在链接之后，链接不会被保存",
-    "`{}` did not answer with JSON: {}": "`{0}` 的回答不是 JSON：{1}",
+    "`{}` did not answer with JSON: {} (a tool that prints text says `output: text`)": "`{0}` 的回答不是 JSON：{1}（输出文本的工具请写 `output: text`）",
     "`shell` takes `stdin` or `stdin_json`, not both": "`shell` 只接受 `stdin` 或 `stdin_json` 之一",
     "{}: {}; nothing was appended": "{0}：{1}；没有追加任何内容",
     "reading changes nothing": "读取不会改变任何东西",

@@ -193,6 +193,8 @@ CHINESE: dict[str, str] = {
     "say queue, drop or ask": "请写 queue、drop 或 ask",
     "the key must be a text": "键必须是文本",
     "the tool `{}` needs `{}` under `params`": "工具 `{0}` 在 `params` 下需要 `{1}`",
+    "the key of the tool `{}` needs `{}` under `params`": "工具 `{0}` 的键在 `params` 下需要 `{1}`",
+    "the key of the tool `{}` cannot hold the secret `{}`": "工具 `{0}` 的键不能包含机密 `{1}`",
     "write a path without `..`": "请写不含 `..` 的路径",
     "write one of them in other letters": "请把其中一个写成别的字母",
     "{} (the tool `{}`)": "{0}（工具 `{1}`）",

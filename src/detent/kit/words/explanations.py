@@ -36,6 +36,7 @@ CHINESE: dict[str, str] = {
     "`{id}`: it calls {tool}": "`{id}`：它调用 {tool}",
     "may this be done?": "可以这样做吗？",
     "this cannot be taken back": "无法撤回",
+    "`{id}` takes it back if the run ends otherwise than well": "若运行未能正常结束，由 `{id}` 撤回",
     "only after somebody has said yes": "须有人同意之后才做",
     "asked are {names}": "询问 {names}",
     "{count} of them must agree": "须有 {count} 人同意",

@@ -29,7 +29,7 @@ from detent.surfaces.cli.gate_token import OpenGate, find_gate, issue_token, use
 PROTOCOL = 1
 INITIATED_BY, APPROVED_BY = "LOBSTER_APPROVAL_INITIATED_BY", "LOBSTER_APPROVAL_APPROVED_BY"
 SHOWN = ("items", "preview", "initiatedBy", "requiredApprover", "requireDifferentApprover")
-DECISIONS = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
+DECISIONS = {"yes": True, "y": True, "no": False, "n": False}
 OUTCOMES = ["happened", "not_happened", "give_up"]
 DOUBT = {
     "type": "object",
@@ -257,7 +257,7 @@ def _ask(caller: Caller, head: str, question: dict[str, Any]) -> None:
         "prompt": question["question"],
         "responseSchema": DOUBT if is_doubt else question.get("schema", {}),
         **({"defaults": given["defaults"]} if given.get("defaults") is not None else {}),
-        "subject": question["call"] if is_doubt else given.get("subject"),
+        **({"subject": question["call"] if is_doubt else given["subject"]} if is_doubt or "subject" in given else {}),
         "resumeToken": token,
     }
     _emit_status("needs_input", [], input=asked)
