@@ -99,8 +99,9 @@ def _list_changes(reader: Reader, run_id: str, contract_id: str, home: Path) -> 
 ROUTES = (
     Route("GET", "/api/assistant/tools", tools, "The tools that the model is offered", ToolList, query=ToolQuery,
           tag=TAG, errors=(422,)),
-    Route("GET", "/api/assistant/files", files, "Files that can go with a message", FileNames, query=FileNameQuery, tag=TAG,
-          needs="start", about="Of the server's folder, but nothing of the home and no name that begins with a dot."),
+    Route("GET", "/api/assistant/files", files, "Files that can go with a message", FileNames, query=FileNameQuery,
+          tag=TAG, needs="start",
+          about="Of the server's folder, but nothing of the home and no name that begins with a dot."),
     Route("GET", "/api/runs/{run_id}/changes", changes, "What a waiting call would change in a file", FileChange,
           query=ChangeQuery, tag=TAG, needs="answer", errors=(404,),
           about="Only files in the folder of the server are looked at, and none whose name begins with a dot."),
