@@ -220,7 +220,7 @@ class Gateway:
             return await self._paused.go_on(ctx, mark, params.input_responses)
         client = ClientLine(ctx)
         work = self._make_call(client, tool, given, session)
-        return await (self._paused.begin(client, work, call) if client.is_asked_by_result else work)
+        return await (self._paused.begin(client, work, call) if client.may_come_back else work)
 
     async def _make_call(self, client: ClientLine, tool: OfferedTool, given: dict[str, Any], session: str) -> Any:
         token = _client.set(client)
