@@ -1,4 +1,4 @@
-"""The double-execution scenarios, run in a framework's own environment: `driver.py FRAMEWORK FOLDER TRIES WAY [SCENARIO…]`.
+"""The double-execution scenarios in a framework's own environment: `driver.py FRAMEWORK FOLDER TRIES WAY [SCENARIO…]`.
 
 WAY is `guarded` or `bare` (the framework's own approval, nothing of detent). The framework is imported once; each agent
 is a forked process with a journal of its own opening, which can be killed like any other. Prints a line of JSON for
