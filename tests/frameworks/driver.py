@@ -1,4 +1,4 @@
-"""The double-execution scenarios, run inside a framework's own environment: `driver.py FRAMEWORK FOLDER TRIES WAY`.
+"""The double-execution scenarios in a framework's own environment: `driver.py FRAMEWORK FOLDER TRIES WAY [SCENARIO…]`.
 
 WAY is `guarded` or `bare` (the framework's own approval, nothing of detent). The framework is imported once; each agent
 is a forked process with a journal of its own opening, which can be killed like any other. Prints a line of JSON for
@@ -211,10 +211,10 @@ def second_run(one: Try) -> None:
 SCENARIOS = (killed_before, killed_inside, killed_after, approved_twice, twice_at_once, second_run)
 
 
-def main(framework: str, folder: str, tries: str, way: str) -> None:
+def main(framework: str, folder: str, tries: str, way: str, *wanted: str) -> None:
     made = importlib.import_module(NAMES[framework])
     base_url = serve_model()
-    for scenario in SCENARIOS:
+    for scenario in (one for one in SCENARIOS if one.__name__ in wanted or not wanted):
         found = []
         for number in range(int(tries)):
             one = Try(made, Path(folder) / f"{scenario.__name__}-{number}", way == "guarded", base_url)

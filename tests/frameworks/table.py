@@ -38,8 +38,8 @@ MAY_ASK = {"killed_before": 0, "killed_inside": 1}  # nobody can know: what was 
 Found = dict[str, list[list[Any]]]
 
 
-def measure(framework: str, way: str, tries: int) -> Found:
-    """What came of each try of each scenario: how often it was paid, and whether somebody is asked."""
+def measure(framework: str, way: str, tries: int, scenarios: list[str]) -> Found:
+    """What came of each try of these scenarios: how often it was paid, and whether somebody is asked."""
     python = fetch.found(framework)
     if python is None:
         raise SystemExit(f"run: {framework} is not here; ./run agents {framework} fetches it")
@@ -47,7 +47,7 @@ def measure(framework: str, way: str, tries: int) -> Found:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         environment = {"PATH": os.environ["PATH"], "HOME": folder, "PYTHONPATH": str(ROOT / "src")}
         driver = str(Path(__file__).with_name("driver.py"))
-        command = [python, driver, framework, f"{folder}/tries", str(tries), way]
+        command = [python, driver, framework, f"{folder}/tries", str(tries), way, *scenarios]
         found: Found = {}
         with subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
@@ -55,7 +55,7 @@ def measure(framework: str, way: str, tries: int) -> Found:
                 told = json.loads(line)
                 found[told["scenario"]] = told["tries"]
                 print(f"{framework} {way} {told['scenario']}: {render(told['tries'])}", file=sys.stderr, flush=True)
-        if process.returncode or len(found) != len(SCENARIOS):
+        if process.returncode or len(found) != len(scenarios):
             raise SystemExit(f"run: {framework} ({way}) ended with {process.returncode}")
         return found
 
@@ -80,20 +80,22 @@ def main() -> int:
     parser.add_argument("tries", nargs="?", type=int, default=5, metavar="TRIES")
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--guarded-only", action="store_true", help="leave out what the frameworks do by themselves")
+    parser.add_argument("--scenario", action="append", choices=SCENARIOS, help="only this one, or these")
     given = parser.parse_args()
+    scenarios = given.scenario or list(SCENARIOS)
     strange = [name for name in given.names if name not in TITLES]
     if strange:
         parser.error(f"there is no framework {strange[0]}; known: {', '.join(TITLES)}")
     names = given.names or [name for name in TITLES if fetch.found(name)]
     ways = ["guarded"] if given.guarded_only else ["bare", "guarded"]
     began, columns = time.monotonic(), [(name, way) for name in names for way in ways]
-    found = {column: measure(*column, given.tries) for column in columns}
+    found = {column: measure(*column, given.tries, scenarios) for column in columns}
     heads = ["with detent" if way == "guarded" else TITLES[name] for name, way in columns]
     print("| " + " | ".join(["", *heads]) + " |")
     print("|" + "---|" * (len(heads) + 1))
-    for scenario, about in SCENARIOS.items():
-        print("| " + " | ".join([about, *(render(found[column][scenario]) for column in columns)]) + " |")
-    wrong = [(name, one) for name, way in columns if way == "guarded" for one in SCENARIOS
+    for scenario in scenarios:
+        print("| " + " | ".join([SCENARIOS[scenario], *(render(found[column][scenario]) for column in columns)]) + " |")
+    wrong = [(name, one) for name, way in columns if way == "guarded" for one in scenarios
              if not is_right(one, found[name, way][one])]  # fmt: skip
     for name, scenario in wrong:
         print(f"run: {name}: {scenario} went wrong", file=sys.stderr)

@@ -65,3 +65,34 @@ def test_the_readme_shows_what_works(framework: str, tmp_path: Path) -> None:
         pytest.skip(f"README shows nothing of {framework}")
     tmp_path.joinpath("mail.py").write_text(mail.text)
     run(framework, "-c", shown[0].text, cwd=tmp_path)
+
+
+PLAIN = """
+import asyncio, detent
+guard = detent.guard(waiting="raise")
+
+@guard.tool("mail.send", ask="Send to {to}?")
+def send(to: str) -> str:
+    "Send."
+    return f"sent to {to}"
+
+tool = guard.to_langgraph(send)
+asked = tool.invoke({"to": "ann"})
+assert (asked["status"], asked["question"]) == ("waiting", "Send to ann?"), asked
+assert asyncio.run(tool.ainvoke({"to": "ann"}))["run_id"] == asked["run_id"]
+
+async def approve():
+    async with detent.open(".detent") as host:
+        await host.answer(asked["run_id"], asked["contract_id"], {"approved": True}, by="ann")
+        await host.settled(asked["run_id"])
+
+guard.close()
+asyncio.run(approve())
+assert tool.invoke({"to": "ann"}) == "sent to ann"
+assert tool.invoke({"to": "ann"})["status"] == "already_done"
+"""
+
+
+def test_outside_of_a_graph_it_is_a_plain_tool_of_langchain(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    request.getfixturevalue("langgraph")
+    run("langgraph", "-c", PLAIN, cwd=tmp_path)

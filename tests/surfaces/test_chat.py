@@ -63,19 +63,23 @@ class Terminal:
         """Read on until a pattern is there; what was read since the last time."""
         deadline = time.monotonic() + DEADLINE_S
         while not (found := re.search(pattern, self.text, re.DOTALL)):
-            left = deadline - time.monotonic()
-            assert left > 0, f"{pattern!r} never came: {self.text!r}"
-            if not select.select([self.far], [], [], left)[0]:
-                continue
-            try:
-                piece = os.read(self.far, 65536)
-            except OSError:
-                piece = b""
-            assert piece, f"{pattern!r} never came: {self.text!r}"
-            self.hear(piece)
-            self.text += piece.decode(errors="replace")
+            self.read(pattern, deadline)
         seen, self.text = self.text[: found.end()], self.text[found.end() :]
         return seen
+
+    def read(self, wanted: str, deadline: float) -> None:
+        """Read on, as far as there is something."""
+        left = deadline - time.monotonic()
+        assert left > 0, f"{wanted!r} never came: {self.text!r}"
+        if not select.select([self.far], [], [], left)[0]:
+            return
+        try:
+            piece = os.read(self.far, 65536)
+        except OSError:
+            piece = b""
+        assert piece, f"{wanted!r} never came: {self.text!r}"
+        self.hear(piece)
+        self.text += piece.decode(errors="replace")
 
     def hear(self, piece: bytes) -> None:
         """Answer what the program asks its terminal; a dumb one is not asked."""

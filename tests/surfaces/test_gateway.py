@@ -10,16 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters, stdio_client
-from mcp.types import ElicitResult, ImageContent, TextContent, TextResourceContents
+from mcp.types import (
+    ElicitResult,
+    ImageContent,
+    PromptReference,
+    ResourceTemplateReference,
+    TextContent,
+    TextResourceContents,
+)
 
 import detent
 from detent import ContractMoved
 from detent.define.policy import load_policy
 from detent.kit.client_config import ServerEntry, client_files, install, uninstall
-from detent.surfaces.mcp.gateway import name_tools
 from detent.surfaces.mcp.gateway_entry import open_gateway
+from detent.surfaces.mcp.passed_reading import make_addresses, make_names
 from tests.effort import PATIENCE_S
 from tests.surfaces import command
 
@@ -37,6 +44,14 @@ def write_servers(folder: Path, about: str = "Pay.", **more: Any) -> None:
     args = [str(UPSTREAM), str(folder / "notes"), about]
     one = {"command": sys.executable, "args": args, "trusted": True, **more}
     folder.joinpath("detent.mcp.yaml").write_text(json.dumps({"mcpServers": {"up": one}}))
+
+
+def write_two(folder: Path) -> None:
+    """Two servers that offer the same, one of them with a secret."""
+    args = [str(UPSTREAM), str(folder / "notes"), "Pay."]
+    one = {"command": sys.executable, "args": args, "trusted": True, "env": {"UPSTREAM_TOKEN": "${TOKEN}"}}
+    two = {**one, "args": [str(UPSTREAM), str(folder / "others"), "Pay."]}
+    folder.joinpath("detent.mcp.yaml").write_text(json.dumps({"mcpServers": {"up": one, "o_p": two}}))
 
 
 def notes(folder: Path) -> list[str]:
@@ -95,6 +110,45 @@ async def test_a_harmless_call_passes_and_everything_else_comes_through_unharmed
         (prompt,) = (await connected.list_prompts()).prompts
         got = await connected.get_prompt(prompt.name, {"name": "ann"})
         assert "hello to ann" in str(got.messages[0].content)
+
+
+async def test_what_two_servers_offer_to_be_read_keeps_apart_and_no_secret_passes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOKEN", "sesame-opens-it")
+    write_two(folder)
+
+    async def read(connected: Client, uri: str) -> str:
+        (found,) = (await connected.read_resource(uri)).contents
+        assert isinstance(found, TextResourceContents)
+        assert str(found.uri) == uri
+        return found.text
+
+    async with client(folder) as connected:
+        assert [one.uri for one in (await connected.list_resources()).resources] == [
+            "note://one",
+            "detent-o-p+note://one",
+        ]
+        assert await read(connected, "detent-o-p+note://one") == "the note"
+        shown = (await connected.list_resource_templates()).resource_templates
+        assert [one.uri_template for one in shown] == ["word://{name}", "detent-o-p+word://{name}"]
+        assert (await read(connected, "word://sea")).startswith("sea of notes ")
+        other = await read(connected, "detent-o-p+word://sea")
+        assert other.startswith("sea of others ")
+        assert "sesame" not in other
+        with pytest.raises(MCPError, match="no server here has the resource"):
+            await connected.read_resource("word://a/b")
+        assert [one.name for one in (await connected.list_prompts()).prompts] == ["up__greet", "o_p__greet"]
+        with pytest.raises(MCPError, match="there is no prompt"):
+            await connected.get_prompt("up__nothing")
+        for ref in (PromptReference(name="o_p__greet"), ResourceTemplateReference(uri="detent-o-p+word://{name}")):
+            offered = await connected.complete(ref, {"name": "name", "value": "b"})
+            assert offered.completion.values == ["bob"]
+        tools = {tool.name: tool for tool in (await connected.list_tools()).tools}
+        assert tools["up__see"].title == "See a word"
+        assert tools["up__see"].output_schema is not None
+        seen = await connected.call_tool("up__see", {"word": "sea"})
+        assert seen.structured_content == {"word": "sea"}
 
 
 async def test_what_cannot_be_taken_back_waits_and_is_made_once(folder: Path) -> None:
@@ -237,6 +291,22 @@ async def test_a_server_that_dies_is_started_again_and_a_deed_it_took_along_is_a
         assert text(await asked.call_tool("up__look", {"word": "sky"})) == "seen sky"
 
 
+async def test_new_words_inside_the_arguments_are_asked_about_and_shown(folder: Path) -> None:
+    """A model reads the schema, too; and a pin of a version that looked at less is not asked about."""
+    async with client(folder) as connected:
+        await connected.list_tools()
+    pins = json.loads((folder / ".detent/mcp/pins.json").read_bytes())
+    for kept in pins.values():
+        kept.pop("title"), kept.pop("output")
+    pins["up.look"]["schema"]["properties"]["word"]["description"] = "Any word."
+    (folder / ".detent/mcp/pins.json").write_text(json.dumps(pins))
+    async with client(folder) as connected:
+        asked = text(await connected.call_tool("up__look", {"word": "x"}))
+        assert "describes it otherwise" in asked
+        assert "Any word." in asked
+        assert not (await connected.call_tool("up__see", {"word": "x"})).is_error
+
+
 def test_names_of_two_servers_never_meet() -> None:
     pairs = [
         ("a", "b__c"),
@@ -247,10 +317,12 @@ def test_names_of_two_servers_never_meet() -> None:
         ("x", "t" * 101),
         ("y", "plain"),
     ]
-    named = name_tools(pairs)
+    named = make_names(pairs)
     assert sorted(named.values()) == sorted(pairs)
     assert all(len(name) <= 64 for name in named)
     assert named["y__plain"] == ("y", "plain")
+    same = [("a", "x://1"), ("b", "x://1"), ("b", "x://2"), ("c", "x://1")]
+    assert list(make_addresses(same)) == ["x://1", "detent-b+x://1", "x://2", "detent-c+x://1"]
 
 
 async def test_a_client_that_it_was_installed_into_starts_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

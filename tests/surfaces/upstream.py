@@ -9,7 +9,7 @@ from typing import Annotated
 from mcp import UrlElicitationRequiredError
 from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, Image, MCPServer, Resolve
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import ElicitRequestURLParams, ToolAnnotations
+from mcp.types import Completion, CompletionArgument, ElicitRequestURLParams, ToolAnnotations
 from pydantic import BaseModel
 
 notes, about = Path(sys.argv[1]), sys.argv[2]
@@ -25,6 +25,16 @@ async def look(word: str, ctx: Context) -> str:
     """Look at a word."""
     await ctx.report_progress(1, 2, "half")
     return f"seen {word}"
+
+
+class Seen(BaseModel):
+    word: str
+
+
+@server.tool(annotations=READ, title="See a word")
+def see(word: str) -> Seen:
+    """See a word."""
+    return Seen(word=word)
 
 
 @server.tool(annotations=READ)
@@ -106,6 +116,18 @@ def pay(amount: int) -> str:
 def one() -> str:
     """A note."""
     return "the note"
+
+
+@server.resource("word://{name}", mime_type="text/plain")
+def word(name: str) -> str:
+    """A word of whoever asks, and what must not be told."""
+    return f"{name} of {notes.name} {os.environ.get('UPSTREAM_TOKEN', '')}"
+
+
+@server.completion()  # type: ignore[no-untyped-call, untyped-decorator]
+async def complete(ref: object, argument: CompletionArgument, context: object) -> Completion:
+    """Names that begin so."""
+    return Completion(values=[name for name in ("ann", "bob") if name.startswith(argument.value)])
 
 
 @server.prompt()

@@ -187,7 +187,13 @@ def stop_and_attach(page: Page, heard: list[Asked]) -> None:
     page.locator(".composer input[type=file]").set_input_files(
         {"name": "dot.png", "mimeType": "image/png", "buffer": DOT}
     )
-    write(page, "I prefer @mine.txt and @bob")
+    field = page.get_by_label("Message", exact=True)
+    field.fill("I prefer @mi")
+    shown(page.get_by_role("button", name="mine.txt"))
+    field.press("Tab")
+    expect(field).to_have_value("I prefer @mine.txt ")
+    field.press_sequentially("and @bob")
+    field.press("Enter")
     expect(page.locator(".say.user")).to_have_count(3)
     until(lambda: len(heard) == 3)
     expect(page.locator(".say.assistant").last).to_have_text("Assistant: Once upon a time, the end.")

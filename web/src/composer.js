@@ -40,6 +40,23 @@ const render = (text, files) => [text, ...files.filter((one) => one.text !== und
 /** Files of the server's folder that the words name: `@file`, `@"a file"`. Only what was typed is looked at, not what is attached. */
 const named = (text) => [...text.matchAll(/(?<!\S)@(?:"([^"]+)"|([^\s"]+))/g)].map((found) => found[1] ?? found[2]).slice(0, 20);
 
+const BEGUN = /(?<!\S)@"?([^\s"]*)$/; // a name that is being typed
+
+/** Files whose name begins as the word before the cursor does; asked for while one types. */
+function useFiles(before) {
+  const [found, setFound] = useState([]);
+  const begun = BEGUN.exec(before)?.[1];
+  useEffect(() => {
+    if (begun === undefined || !mayDo("start")) { setFound([]); return undefined; }
+    let isLate = false;
+    call(`/api/assistant/files?begun=${encodeURIComponent(begun)}`).then(({ names }) => { if (!isLate) setFound(names.filter((name) => name !== begun)); }).catch(() => {});
+    return () => { isLate = true; };
+  }, [begun]);
+  return begun === undefined ? [] : found;
+}
+
+const withName = (before, name) => `${before.slice(0, BEGUN.exec(before).index)}@${/\s/.test(name) ? `"${name}"` : name}${name.endsWith("/") ? "" : " "}`;
+
 /** What was typed before, the latest first. */
 function recall() {
   try { return JSON.parse(localStorage.getItem(TYPED) || "[]"); } catch { return []; }
@@ -66,6 +83,8 @@ export function Composer({ session, lines = [], sent }) {
   const [busy, setBusy] = useState(false);
   const field = useRef(null);
   const looking = useRef({ at: -1, words: "" }); // in what was typed before
+  const [cursor, setCursor] = useState(0);
+  const names = useFiles(text.slice(0, cursor));
   const newest = lines[0];
   const isAnswering = newest?.status === "running";
   useEffect(() => { if (matchMedia("(min-width: 761px)").matches) field.current?.focus({ preventScroll: true }); }, [session]);
@@ -107,6 +126,12 @@ export function Composer({ session, lines = [], sent }) {
     } catch (error) { say(error.message, "harm"); } finally { setBusy(false); }
   };
   const offered = /^\/\w*$/.test(text) ? Object.entries(commands()).filter(([name]) => name.startsWith(text) && name !== text) : [];
+  const complete = (name) => {
+    const begun = withName(text.slice(0, cursor), name);
+    setText(begun + text.slice(cursor));
+    setCursor(begun.length);
+    requestAnimationFrame(() => { field.current?.focus(); field.current?.setSelectionRange(begun.length, begun.length); });
+  };
   // Arrows go through what was typed before; of that only what holds the words that stand here.
   const isLooking = (event) => {
     const step = { ArrowUp: 1, ArrowDown: -1 }[event.key];
@@ -123,6 +148,7 @@ export function Composer({ session, lines = [], sent }) {
   // Enter may also end a word that is being put together, as in Chinese: that is not meant for us.
   const press = (event) => {
     if (event.key === "Tab" && offered.length) { event.preventDefault(); setText(`${offered[0][0]} `); return; }
+    if (event.key === "Tab" && !event.shiftKey && names.length) { event.preventDefault(); complete(names[0]); return; }
     if (isLooking(event)) { event.preventDefault(); return; }
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing && event.keyCode !== 229) send(event);
   };
@@ -131,10 +157,11 @@ export function Composer({ session, lines = [], sent }) {
     <div class="grow">
       ${told.length > 0 && html`<div class="faint lines" role="status">${told.map((line) => html`<div><${Text} value=${line} /></div>`)}</div>`}
       ${offered.length > 0 && html`<div class="faint lines">${offered.map(([name, about]) => html`<div><code>${name}</code> ${about}</div>`)}</div>`}
+      ${names.length > 0 && html`<div class="faint lines files" aria-label=${_("Files")} role="group">${names.map((name) => html`<button type="button" class="small" tabindex="-1" onClick=${() => complete(name)}><${Text} value=${name} /></button>`)}</div>`}
       ${(files.length > 0 || how.plan || how.undo > 0) && html`<div class="row">${how.plan && html`<span class="tag">${_("planning")}</span>`}${how.undo > 0 && html`<span class="tag">/undo ${how.undo}</span>`}
         ${files.map((file, at) => html`<button type="button" class="small" title=${_("Remove")} onClick=${() => setFiles(files.toSpliced(at, 1))}><${Text} value=${file.name} /> ×</button>`)}</div>`}
       <label class="unseen" for="message">${_("Message")}</label>
-      <textarea id="message" ref=${field} rows="2" maxlength="200000" value=${text} onInput=${(event) => { looking.current.at = -1; setText(event.target.value); }} onKeyDown=${press} onPaste=${paste} placeholder=${_("Write to the assistant; Enter sends, Shift+Enter begins a new line")} />
+      <textarea id="message" ref=${field} rows="2" maxlength="200000" value=${text} onInput=${(event) => { looking.current.at = -1; setText(event.target.value); setCursor(event.target.selectionEnd); }} onSelect=${(event) => setCursor(event.target.selectionEnd)} onKeyDown=${press} onPaste=${paste} placeholder=${_("Write to the assistant; Enter sends, Shift+Enter begins a new line")} />
       <${Spent} session=${session} lines=${lines} how=${how} /></div>
     <label class="button small" title=${_("Attach files or images")}>${_("Attach")}<input class="unseen" type="file" multiple onChange=${(event) => { attach([...event.target.files]); event.target.value = ""; }} /></label>
     ${isAnswering && html`<button type="button" onClick=${stop}>${_("Stop")} <kbd>Esc</kbd></button>`}

@@ -83,6 +83,11 @@ def describe_question(asked: Waiting) -> dict[str, Any]:
     }
 
 
+def describe_waiting(asked: Waiting) -> dict[str, Any]:
+    """What a model is told of a question where its framework cannot stop for one."""
+    return {"status": "waiting", **describe_question(asked), "then": "make exactly the same call again"}
+
+
 def describe_end(error: CallNotDone) -> dict[str, Any]:
     """What a model is told of a call that has no result."""
     said = {"status": error.type if error.type != "approval_rejected" else "rejected", "message": str(error)}

@@ -84,6 +84,29 @@ def test_words_are_written_before_their_line_has_ended(begin: str) -> None:
     assert on_screen(written) == [begin.rstrip()]
 
 
+def test_a_table_is_aligned_and_no_wider_than_the_terminal() -> None:
+    drawn = MarkdownStream(COLUMNS)
+    rows = [
+        "| who | sum | note |",
+        "|:--|--:|---|",
+        "| ann | 5 | **fine** |",
+        "| 王小明 | 1234 | more than one \\| line |",
+    ]
+    assert on_screen(drawn.add("\n".join([*rows, ""])) + drawn.end())[:-1] == [
+        "┌────────┬──────┬──────────────────────┐",
+        "│ who    │  sum │ note                 │",
+        "├────────┼──────┼──────────────────────┤",
+        "│ ann    │    5 │ fine                 │",
+        "│ 王小明 │ 1234 │ more than one | line │",
+        "└────────┴──────┴──────────────────────┘",
+    ]
+    rows[2] = "| ann | 5 | it goes on where there is room |"
+    assert on_screen(drawn.add("\n".join([*rows, ""])) + drawn.end())[3:5] == [
+        "│ ann    │    5 │ it goes on where     │",
+        "│        │      │ there is room        │",
+    ]
+
+
 def test_nothing_of_a_model_reaches_the_terminal_as_a_command() -> None:
     drawn = MarkdownStream(80)
     written = drawn.add("# \x1b[2J\x1b]0;title\x07\n`\x1b[1A`\n```\n\x9b2J\n```\n| \u202e | b |\n") + drawn.end()

@@ -126,26 +126,66 @@ async def test_questions_are_put_in_the_users_language(tmp_path: Path) -> None:
         assert (form["title"], form["actions"][0]["label"]) == ("May email.send do this? It cannot be undone.", "OK")
 
 
-INTENTS = {
-    "preference": ("我喜欢Python", "我偏好使用Mac", "我不喜欢Java", "我最喜欢吃火锅"),
-    "fact": ("我叫小明", "我是前端开发", "我在北京工作", "我今年25岁", "我住在上海"),
-    "pattern": ("我每天早上6点起床", "我通常用Chrome浏览器", "我习惯晚上写代码"),
-    "opinion": ("我认为AI很重要", "我觉得这个方案不错", "我相信未来会更好", "在我看来这是最佳选择"),
-    "plan_reminder": ("提醒我明天开会", "别忘了下周交报告", "明天3点要去面试", "提醒我明天要买Python的书", "预约牙医",
-                      "安排一个会议"),
-    "proactive_inquiry": ("你好", "嗨", "hello", "早上好", "在吗"),
-    "emotion_driven": ("心情很好", "心情不好", "很难过", "好累啊", "压力很大", "太棒了!"),
-    "memory_gap": ("推荐一本书", "有什么电影推荐"),
-    "question_to_form": ("我想去日本旅游", "我想买一台电脑"),
-    "mcp_tool_call": ("用天气工具查一下", "使用邮件服务", "查一下气温"),
-    None: ("Python怎么安装？", "什么是机器学习？", "帮我解释一下这段代码", "好的", "谢谢", "明白了", "收到"),
-}  # fmt: skip
+INTENTS: dict[str | None, str] = {  # words of the rules, several between bars
+    "preference": (
+        "我喜欢Python|我偏好Mac|我爱喝茶|我更喜欢茶|我比较喜欢茶|我最喜欢火锅|我不喜欢Java|我讨厌下雨|"
+        "我不爱吃辣|我倾向于用Mac|我选择安静的房间|我宁愿走路|我偏好使用Mac|我最喜欢吃火锅"
+    ),
+    "fact": (
+        "我叫小明|我是前端开发|我的名字是小明|我在北京工作|我在上海上班|我住在上海|我来自四川|我今年25岁|"
+        "我的职业是医生|我做设计的|我会三种语言|我学过钢琴|我毕业于清华"
+    ),
+    "pattern": (
+        "我每天6点起床|我通常用Chrome|我习惯晚上写代码|我一般坐地铁|我经常跑步|我总是迟到|我每周游泳|"
+        "我每个月存钱|我平时看书|我的习惯是早睡|我每天早上6点起床|我通常用Chrome浏览器"
+    ),
+    "opinion": (
+        "我认为AI重要|我觉得不错|我相信未来|我发现这样更快|在我看来不错|我的观点是可以|我认同你|"
+        "我不认同他|我的看法是不行|依我之见可以|我个人认为对|我的理解是这样|我认为AI很重要|"
+        "我觉得这个方案不错|我相信未来会更好|在我看来这是最佳选择"
+    ),
+    "plan_reminder": (
+        "提醒我明天开会|别忘了下周交报告|记得明天要交|明天下午要面试|后天上午会下雨|下周一要出差|"
+        "下个月要搬家|下月要搬家|3点要去面试|3点我们开会|15号要交房租|15日会到|周三要开会|"
+        "每天8点提醒我吃药|每周五提醒一下|定时关机|预约牙医|安排一个会议|开会是什么时间|每天早上提醒吃药|"
+        "明天3点要去面试|提醒我明天要买Python的书"
+    ),
+    "proactive_inquiry": (
+        "你好|你好啊|你好呀|嗨|嗨呀|hi|hi!|hello|hello!|hey|hey!|早上好|早好|晚上好|下午好|在吗|在吗?|"
+        "在吗？|有人吗|有人吗？"
+    ),
+    "emotion_driven": (
+        "心情很好|很开心今天完成了项目|很高兴见到你|太棒了!|好兴奋|真不错|感觉很好|超级开心|很难过|"
+        "心情不好|很沮丧|很烦|好累啊|压力很大|很焦虑|很担心|不开心|郁闷"
+    ),
+    "memory_gap": ("推荐一本书|推荐几部电影|建议我看什么|帮我推荐个餐厅|有什么电影推荐|想找一本书|求推荐"),
+    "topic_deepening": (
+        "我对天文感兴趣|我想了解量子更多|最近在学吉他|最近在看一本小说|最近在玩一个游戏|我正在学吉他|"
+        "我正在研究机器学习|我迷上了滑雪"
+    ),
+    "question_to_form": (
+        "想去日本旅游|想去日本旅行|打算明年买车|打算去北京|计划买房|计划去西藏|想买一台电脑|想换手机|"
+        "考虑买车|考虑换工作|我想去日本旅游|我想买一台电脑"
+    ),
+    "visual_display": (
+        "比较Java和Python|对比Java和Python|对比一下|比较一下|Java和Go有什么区别|Java和Go哪个好|Java vs Go|"
+        "Java vs. Go|Java versus Go|Java跟Go比|Java与Go对比|列出所有命令|列一下|列举一些|汇总一下|"
+        "整理一份清单|整理一个列表|给我一个购物列表|给我一个购物清单|常用的git命令|常用的快捷键|"
+        "用表格展示|以表格列出|表格形式|做个表|画个表|整理成表|流程图|架构图|示意图|画一个时序图|"
+        "展示系统结构|画个登录流程|用图来展示"
+    ),
+    "mcp_tool_call": (
+        "用天气工具查一下|使用翻译工具帮我翻译|调用计算工具|运行搜索工具找一下|执行备份工具|用翻译服务|"
+        "使用天气服务查询|调用文件服务|让天气服务查一下|使用邮件服务"
+    ),
+    None: ("Python怎么安装？|什么是机器学习？|帮我解释一下这段代码|好的|谢谢|明白了|收到"),
+}
 
 
-@pytest.mark.parametrize(("intent", "text"), [(intent, text) for intent, texts in INTENTS.items() for text in texts])
-def test_intents_by_rule(intent: str | None, text: str) -> None:
-    found = by_rules(text, [{"name": "weather.get"}], {"weather": ["气温"]})
-    assert (found and found["intent_type"]) == intent
+@pytest.mark.parametrize("intent", list(INTENTS))
+def test_intents_by_rule(intent: str | None) -> None:
+    found = {text: by_rules(text) for text in INTENTS[intent].split("|")}
+    assert {text: got and got["intent_type"] for text, got in found.items()} == dict.fromkeys(found, intent)
 
 
 def test_a_service_is_meant_by_its_keywords() -> None:

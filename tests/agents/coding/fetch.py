@@ -179,10 +179,11 @@ class Workshop(NamedTuple):
             return place
         home = CACHE / "uv"
         if not (home / "bin" / "uv").exists():
-            scratch = CACHE / f"uv-{os.getpid()}"
+            scratch = CACHE / f"uv-{os.getpid()}-{self.name}"  # several are fetched side by side
             self.do([sys.executable, *PIP, "install", "--no-compile", "--no-deps", "--target", str(scratch), UV])
-            shutil.rmtree(home, ignore_errors=True)
-            scratch.rename(home)
+            with contextlib.suppress(OSError):  # another one was faster
+                scratch.rename(home)
+            shutil.rmtree(scratch, ignore_errors=True)
         return str(home / "bin" / "uv")
 
     def do(self, argv: list[str], env: dict[str, str] | None = None) -> None:

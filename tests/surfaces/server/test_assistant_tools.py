@@ -83,7 +83,13 @@ async def test_files_that_a_message_names_go_with_it_if_they_may_be_seen(
         async with stage(folder) as at:
             await at.client.post("/chat", json={"message": "I prefer @notes/a.txt", "files": names})
             refused = await at.post("/chat", {"message": "I prefer", "files": ["binary.bin"]}, 409)
+            begun = ["", "no", "notes/", "notes/b", "..", "../", "/", ".e", "way-out/", "notes/../../"]
+            listed = {one: (await at.get("/api/assistant/files", params={"begun": one}))["names"] for one in begun}
             assert refused["error"]["message"] == "@binary.bin: this is neither text nor an image that models take"
+    assert {"binary.bin", "dot.gif", "notes/"} <= set(listed[""])
+    assert not {".env", "way-out/"} & set(listed[""])
+    assert (listed["no"], listed["notes/"]) == (["notes/"], ["notes/a.txt"])
+    assert not [one for one in begun[3:] if listed[one]], listed
     (words, picture) = model.asked[0].body["messages"][-1]["content"]
     assert words["text"] == (
         "I prefer @notes/a.txt\n\nFile notes/a.txt:\n```\nthe harbour is foggy\n```\n\nFolder notes:\na.txt"

@@ -623,6 +623,7 @@ export const CHINESE = {
   "Remove": "移除",
   "Attach files or images": "附上文件或图片",
   "Attach": "附件",
+  "Files": "文件",
   "The conversation so far was summarised here.": "到这里为止的对话已经总结。",
   "Definition": "定义",
   "Find a place, question, run or definition": "查找页面、问题、运行或定义",

@@ -16,6 +16,7 @@ from detent.errors import Refused
 
 FILE_MAX = 100_000  # characters of one file
 ENTRIES_MAX = 200  # of a folder
+NAMES_MAX = 50  # that are offered while one is typed
 _NAMED = re.compile(r"(?<!\S)@(?:\"(?P<quoted>[^\"]+)\"|(?P<plain>[^\s\"]+))")
 
 
@@ -53,6 +54,19 @@ def attach_inside(message: str, names: Sequence[str], folder: Path, hidden: Path
                 found.setdefault(called, path)
                 break
     return attach_files(message, found)
+
+
+def list_inside(begun: str, folder: Path, hidden: Path) -> list[str]:
+    """Files and folders whose name begins like this and that somebody elsewhere may see."""
+    above, slash, start = begun.rpartition("/")
+    place = find_inside(folder, hidden, Path(above or ".")) if not begun.startswith("/") else None
+    try:
+        found = sorted(place.iterdir()) if place is not None else []
+    except OSError:
+        return []
+    seen = [(one.name, find_inside(folder, hidden, one)) for one in found if one.name.startswith(start)]
+    names = [name + ("/" if path.is_dir() else "") for name, path in seen if path is not None]
+    return [f"{above}{slash}{name}" for name in names[:NAMES_MAX]]
 
 
 def attach_files(message: str, files: Mapping[str, Path]) -> Attached:

@@ -53,6 +53,14 @@ CHINESE: dict[str, str] = {
     "tokens and cost of this conversation": "本次对话的 token 数和费用",
     "earlier conversations": "以前的对话",
     "go on with another conversation: /resume NAME": "继续另一个对话：/resume NAME",
+    "go on with another conversation: /resume NAME; alone: answer what was left open here": (
+        "继续另一个对话：/resume NAME；单独输入：回答这里留下的问题"
+    ),
+    "Left open; /resume asks again, and `detent list --waiting` shows it.": (
+        "暂不回答；/resume 会再次询问，`detent list --waiting` 也会列出它。"
+    ),
+    "1 message": "1 条消息",
+    "answering": "正在回答",
     "begin a new conversation": "开始新的对话",
     "take the last message and its answer out of the conversation": "从对话中去掉最后一条消息及其回答",
     "have the conversation so far summarised": "总结到目前为止的对话",

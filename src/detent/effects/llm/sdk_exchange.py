@@ -55,7 +55,8 @@ def trouble(sdk: Any, refused: Callable[[Any], EffectFailed], base: type[Excepti
     except sdk.APITimeoutError as error:
         raise make_failure("the model's server did not answer in time", TIMEOUT) from error
     except sdk.APIConnectionError as error:
-        raise make_failure(f"the model's server cannot be reached: {error.__cause__ or error}", UNAVAILABLE) from error
+        where, why = error.request.url.host, error.__cause__ or error
+        raise make_failure(f"the model's server {where} cannot be reached: {why}", UNAVAILABLE) from error
     except sdk.APIStatusError as error:
         raise refused(error) from error
     except sdk.APIError as error:  # an error inside the stream

@@ -17,7 +17,7 @@ from detent.effects.mcp.config import ServerConfig
 from detent.whole_file import write_whole
 
 ORDER: tuple[Kind, ...] = ("pure", "idempotent", "irreversible")
-DESCRIPTION_MAX = 4000
+DESCRIPTION_MAX, TITLE_MAX = 4000, 200
 
 
 class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -26,6 +26,7 @@ class Hints(msgspec.Struct, frozen=True, omit_defaults=True):
     read_only: bool | None = None
     destructive: bool | None = None
     idempotent: bool | None = None
+    open_world: bool | None = None
 
 
 class Offer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -35,6 +36,8 @@ class Offer(msgspec.Struct, frozen=True, omit_defaults=True):
     description: str = ""
     schema: dict[str, Any] = {}
     hints: Hints = Hints()
+    title: str = ""
+    output: dict[str, Any] = {}  # the schema of its results
 
 
 class CachedTools(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -80,9 +83,11 @@ def offers(server: str, listed: Any) -> tuple[Offer, ...]:
     found = []
     for tool in listed:
         notes = tool.annotations
-        hints = Hints(notes.read_only_hint, notes.destructive_hint, notes.idempotent_hint) if notes else Hints()
+        hints = Hints(notes.read_only_hint, notes.destructive_hint, notes.idempotent_hint, notes.open_world_hint) if (
+            notes) else Hints()  # fmt: skip
         if is_effect_name(f"{server}.{tool.name}"):
-            found.append(Offer(tool.name, (tool.description or "")[:DESCRIPTION_MAX], tool.input_schema, hints))
+            about, title = (tool.description or "")[:DESCRIPTION_MAX], (tool.title or "")[:TITLE_MAX]
+            found.append(Offer(tool.name, about, tool.input_schema, hints, title, tool.output_schema or {}))
     return tuple(found)
 
 

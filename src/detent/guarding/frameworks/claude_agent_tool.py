@@ -9,7 +9,7 @@ from typing import Any
 from claude_agent_sdk import HookMatcher, SdkMcpTool, tool  # type: ignore[import-not-found]
 
 from detent.errors import CallNotDone, DetentError, Waiting
-from detent.guarding.agent_call import AgentTool, describe_question, write_reply
+from detent.guarding.agent_call import AgentTool, describe_waiting, write_reply
 from detent.guarding.call_permission import CallPermission
 
 AGENT = "claude"
@@ -24,8 +24,7 @@ def make_claude_agent_tool(made: AgentTool) -> SdkMcpTool[Any]:
         try:
             return _write_result(await made.call(args, ""))
         except Waiting as asked:
-            told = {"status": "waiting", **describe_question(asked), "then": "make exactly the same call again"}
-            return {**_write_result(told), "is_error": True}
+            return {**_write_result(describe_waiting(asked)), "is_error": True}
 
     return call
 

@@ -1,7 +1,8 @@
 """A guarded function as a tool of LangGraph: a question interrupts the graph, and resuming it goes on from there.
 
 The thread is the session, and the id of the model's tool call the call's own: a node that runs again after an
-interrupt or a crash makes the same call, and gets the same result.
+interrupt or a crash makes the same call, and gets the same result. Outside of a graph it is a plain tool of LangChain:
+the question is what the tool says, and the same call made after the answer gives the result.
 """
 
 import asyncio
@@ -13,8 +14,9 @@ from langchain_core.tools import StructuredTool  # type: ignore[import-not-found
 from langgraph.types import interrupt  # type: ignore[import-not-found]
 
 from detent.errors import Waiting
-from detent.guarding.agent_call import AgentTool, describe_question
+from detent.guarding.agent_call import AgentTool, describe_question, describe_waiting
 
+NOT_IN_GRAPH = (KeyError, RuntimeError)  # of `interrupt` where nothing can be interrupted
 _call: ContextVar[tuple[str, str]] = ContextVar("call", default=("", ""))
 
 
@@ -55,7 +57,11 @@ def make_langgraph_tool(tool: AgentTool) -> LangGraphTool:
             try:
                 return await tool.call(args, call_id, thread)
             except Waiting as asked:
-                await tool.pass_on(asked, interrupt(describe_question(asked)))
+                try:
+                    answer = interrupt(describe_question(asked))
+                except NOT_IN_GRAPH:
+                    return describe_waiting(asked)
+                await tool.pass_on(asked, answer)
 
     def call(**args: Any) -> Any:
         call_id, thread = _call.get()
@@ -63,7 +69,11 @@ def make_langgraph_tool(tool: AgentTool) -> LangGraphTool:
             try:
                 return tool.call_in_thread(args, call_id, thread)
             except Waiting as asked:
-                asyncio.run(tool.pass_on(asked, interrupt(describe_question(asked))))
+                try:
+                    answer = interrupt(describe_question(asked))
+                except NOT_IN_GRAPH:
+                    return describe_waiting(asked)
+                asyncio.run(tool.pass_on(asked, answer))
 
     return LangGraphTool(
         name=tool.name, description=tool.about or tool.name, args_schema=tool.schema, func=call, coroutine=call_async

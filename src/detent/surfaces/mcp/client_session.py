@@ -33,6 +33,12 @@ class ClientLine:
         """Whether a question is the result of a call there."""
         return self.ctx.protocol_version in MODERN_PROTOCOL_VERSIONS
 
+    @property
+    def may_come_back(self) -> bool:
+        """Whether its call may end with a question, and be made again with the answer."""
+        able = getattr(self.ctx.session.client_capabilities, "elicitation", None)
+        return self.is_asked_by_result and able is not None
+
     def can_be_asked(self, *, by_url: bool = False) -> bool:
         """Whether it shows its user such a question."""
         able = getattr(self.ctx.session.client_capabilities, "elicitation", None)

@@ -8,8 +8,7 @@ the operator has said `mcp_may_approve_irreversible`, and never what is for cert
 import asyncio
 import contextlib
 import json
-import re
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -21,15 +20,14 @@ from mcp.shared.subscriptions import PromptsListChanged, ResourcesListChanged, T
 
 from detent.core.effect_type import EffectFailed, OutcomeUnknown, PartialFailure
 from detent.core.identity import Identity
-from detent.core.value import digest
 from detent.effects.mcp import Offer, ServerConfig, Servers, kind_of
 from detent.errors import AlreadyDone, CallNotDone, DetentError, Waiting
 from detent.guarding import FunctionGuard
 from detent.kit.safe_text import call_lines, visible
 from detent.surfaces.mcp.client_session import ClientLine, PausedCalls
-from detent.surfaces.mcp.tool_pin import Pins, ToolPin, pin_of
+from detent.surfaces.mcp.passed_reading import PassedReading, make_names
+from detent.surfaces.mcp.tool_pin import Pins, ToolPin, pin_of, tell_change
 
-NAME_MAX = 64
 LISTENING_MAX = 100  # older clients that are told of changes
 INSTRUCTIONS = (
     "Tools of several servers, behind contracts. A call that cannot be taken back is answered with a question for a "
@@ -71,18 +69,7 @@ class OfferedTool(NamedTuple):
     @property
     def is_changed(self) -> bool:
         """Whether its server says something else of it than what is believed."""
-        return self.pin.mark != pin_of(self.offer).mark
-
-
-def name_tools(effects: list[tuple[str, str]]) -> dict[str, tuple[str, str]]:
-    """A name for each tool of each server that every client takes; two never share one."""
-    plain = {pair: re.sub(r"[^A-Za-z0-9_-]", "_", f"{pair[0]}__{pair[1]}") for pair in effects}
-    count = Counter(plain.values())
-    named = {}
-    for pair, name in plain.items():
-        is_alone = count[name] == 1 and len(name) <= NAME_MAX
-        named[name if is_alone else f"{name[: NAME_MAX - 9]}_{digest(list(pair))[:8]}"] = pair
-    return named
+        return not self.pin.fits(self.offer)
 
 
 class Gateway:
@@ -103,7 +90,7 @@ class Gateway:
         self._tools: dict[str, OfferedTool] = {}
         self.problems: dict[str, str] = {}  # servers that could not be asked, and why
         self._accept = self._guard_pins()
-        self._places: dict[str, str] = {}  # by the address of a resource: its server
+        self._reading = PassedReading(servers, configs)
         self._bus = InMemorySubscriptionBus()  # clients that listen for changes,
         self._older: OrderedDict[str, Any] = OrderedDict()  # and older ones, which are told unasked: by session
         self._telling: set[asyncio.Task[None]] = set()
@@ -114,10 +101,12 @@ class Gateway:
             instructions=INSTRUCTIONS,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
-            on_list_resources=self._list_resources,
-            on_read_resource=self._read_resource,
-            on_list_prompts=self._list_prompts,
-            on_get_prompt=self._get_prompt,
+            on_list_resources=self._reading.list_resources,
+            on_list_resource_templates=self._reading.list_templates,
+            on_read_resource=self._reading.read_resource,
+            on_list_prompts=self._reading.list_prompts,
+            on_get_prompt=self._reading.get_prompt,
+            on_completion=self._reading.complete,
             on_subscriptions_listen=ListenHandler(self._bus),
         )
 
@@ -137,7 +126,7 @@ class Gateway:
         """Offer exactly these tools; one that is as it was stays, for it may be at work."""
         before = {(one.server.name, one.offer.name): one for one in self._tools.values()}
         self._tools = {}
-        for name, (server, tool) in name_tools(list(offers)).items():
+        for name, (server, tool) in make_names(offers).items():
             offer, known = offers[server, tool], before.get((server, tool))
             if known is None or known.offer != offer or known.name != name:
                 self._guard.tools.pop(f"{server}.{tool}", None)
@@ -158,7 +147,7 @@ class Gateway:
                 await line.refresh()
                 kept = {(t.server.name, t.offer.name): t.offer for t in self._tools.values() if t.server.name != server}
                 self._offer_all(kept | {(server, offer.name): offer for offer in line.tools.values()})
-            self._places.clear()
+            self._reading.forget()
             await self._bus.publish(event())
             for session in list(self._older.values()):
                 await session.send_notification(notice())
@@ -209,10 +198,16 @@ class Gateway:
         for tool in self._tools.values():
             hints = tool.offer.hints
             notes = types.ToolAnnotations(
-                read_only_hint=hints.read_only, destructive_hint=hints.destructive, idempotent_hint=hints.idempotent
+                read_only_hint=hints.read_only,
+                destructive_hint=hints.destructive,
+                idempotent_hint=hints.idempotent,
+                open_world_hint=hints.open_world,
             )
-            about, schema = tool.pin.description, tool.pin.schema or {"type": "object"}
-            shown.append(types.Tool(name=tool.name, description=about, input_schema=schema, annotations=notes))
+            pin = tool.pin
+            shown.append(types.Tool(
+                name=tool.name, title=pin.title or None, description=pin.description,
+                input_schema=pin.schema or {"type": "object"}, output_schema=pin.output or None, annotations=notes,
+            ))  # fmt: skip
         return types.ListToolsResult(tools=shown)
 
     async def _call_tool(self, ctx: Any, params: types.CallToolRequestParams) -> Any:
@@ -225,7 +220,7 @@ class Gateway:
             return await self._paused.go_on(ctx, mark, params.input_responses)
         client = ClientLine(ctx)
         work = self._make_call(client, tool, given, session)
-        return await (self._paused.begin(client, work, call) if client.is_asked_by_result else work)
+        return await (self._paused.begin(client, work, call) if client.may_come_back else work)
 
     async def _make_call(self, client: ClientLine, tool: OfferedTool, given: dict[str, Any], session: str) -> Any:
         token = _client.set(client)
@@ -258,7 +253,8 @@ class Gateway:
 
     async def _ask_about_change(self, tool: OfferedTool) -> OfferedTool:
         accept = self._guard.options(self._accept, waiting="raise", call_id=f"{tool.effect} {pin_of(tool.offer).mark}")
-        await accept(tool=tool.effect, now=tool.offer.description, before=tool.pin.description)
+        now, before = tell_change(pin_of(tool.offer), tool.pin)
+        await accept(tool=tool.effect, now=now, before=before)
         self._tools[tool.name] = believed = tool._replace(pin=self._pins.find(tool.effect, tool.offer))
         return believed
 
@@ -293,49 +289,6 @@ class Gateway:
         said = {"approved": is_yes, "channel": "mcp", "call_hash": question.call_hash}
         await self._guard.answer_async(asked, said, by=Identity(_name_client(client.ctx), "mcp"))
         return True
-
-    # what is only read
-
-    async def _list_resources(self, _: Any, __: Any) -> types.ListResourcesResult:
-        found: list[types.Resource] = []
-        for name in self._configs:
-            with contextlib.suppress(EffectFailed):
-                line = await self._servers.open_line(name)
-                if line.client.server_capabilities.resources is not None:
-                    page = await line.client.list_resources()
-                    found += page.resources
-                    self._places |= {str(one.uri): name for one in page.resources}
-        return types.ListResourcesResult(resources=found)
-
-    async def _read_resource(self, ctx: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
-        if str(params.uri) not in self._places:
-            await self._list_resources(ctx, None)
-        name = self._places.get(str(params.uri))
-        if name is None:
-            raise ValueError(f"no server here has the resource {params.uri}")
-        line = await self._servers.open_line(name)
-        result: types.ReadResourceResult = await line.client.read_resource(str(params.uri))
-        return result
-
-    async def _list_prompts(self, _: Any, __: Any) -> types.ListPromptsResult:
-        found = []
-        for name in self._configs:
-            with contextlib.suppress(EffectFailed):
-                line = await self._servers.open_line(name)
-                if line.client.server_capabilities.prompts is not None:
-                    page = await line.client.list_prompts()
-                    found += [one.model_copy(update={"name": f"{name}__{one.name}"}) for one in page.prompts]
-        return types.ListPromptsResult(prompts=found)
-
-    async def _get_prompt(self, _: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        for name in self._configs:
-            if params.name.startswith(f"{name}__"):
-                line = await self._servers.open_line(name)
-                prompt: types.GetPromptResult = await line.client.get_prompt(
-                    params.name.removeprefix(f"{name}__"), params.arguments
-                )
-                return prompt
-        raise ValueError(f"there is no prompt `{params.name}` here")
 
 
 def _name_client(ctx: Any) -> str:

@@ -17,20 +17,44 @@ FILE = "pins.json"  # in the folder of the servers
 
 
 class ToolPin(msgspec.Struct, frozen=True):
-    """What was believed of a tool."""
+    """What was believed of a tool; None: nobody has looked at it so far."""
 
     description: str
     schema: dict[str, Any]
+    title: str | None = None
+    output: dict[str, Any] | None = None
 
     @property
     def mark(self) -> str:
         """Changes with every word."""
-        return digest([self.description, self.schema])
+        return digest([self.description, self.schema, self.title or "", self.output or {}])
+
+    def fits(self, offer: Offer) -> bool:
+        """Whether a server says just that."""
+        now = pin_of(offer)
+        is_named = self.title in (None, now.title) and self.output in (None, now.output)
+        return is_named and (self.description, self.schema) == (now.description, now.schema)
 
 
 def pin_of(offer: Offer) -> ToolPin:
     """What a server says of a tool now."""
-    return ToolPin(offer.description, offer.schema)
+    return ToolPin(offer.description, offer.schema, offer.title, offer.output)
+
+
+def tell_change(now: ToolPin, before: ToolPin) -> tuple[str, str]:
+    """What is said now and what was said before: the description, and whatever else of it is another."""
+    told = []
+    for one, other in ((now, before), (before, now)):
+        rows = [one.description]
+        rows += [f"title: {one.title or ''}"] if one.title != other.title else []
+        rows += [f"arguments: {_write(one.schema)}"] if one.schema != other.schema else []
+        rows += [f"result: {_write(one.output)}"] if one.output != other.output else []
+        told.append("\n".join(rows))
+    return told[0], told[1]
+
+
+def _write(schema: Any) -> str:
+    return msgspec.json.encode(schema or {}, order="sorted").decode()
 
 
 class Pins:
@@ -45,7 +69,8 @@ class Pins:
 
     def find(self, name: str, offer: Offer) -> ToolPin:
         """What is believed of a tool; one that is seen for the first time is believed."""
-        if name not in self._known:
+        known = self._known.get(name)
+        if known is None or (known.fits(offer) and known != pin_of(offer)):  # or by a version that looked at less
             self.put(name, pin_of(offer))
         return self._known[name]
 

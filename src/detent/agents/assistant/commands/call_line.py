@@ -1,11 +1,13 @@
 """What a turn does, told line by line: what came of each call, and with `/verbose` every move of every contract."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from detent.agents.assistant.commands.screen import Screen
 from detent.agents.assistant.execution_ledger import Execution, Ledger, Move
+from detent.core.events import ContractMoved
+from detent.core.history import Entry
 from detent.core.status import Status
 from detent.kit.language import _
 from detent.kit.safe_text import brief, duration, status_word, visible
@@ -33,8 +35,12 @@ class DeedLines:
 
     def tell(self, place: "EntryStream") -> None:
         """What is new; in verbose words, the moves of one execution stand in one line."""
+        refused = list[str]()
         while entries := place.more():
             self.ledger.read(entries)
+            refused += [line for entry in entries for line in render_refused(entry)]
+        for line in refused:
+            self._screen.note(line, "red")
         ledger = self.ledger
         rows = [(id, row) for id, row in ledger.rows[self._told :] if isinstance(row, Move)]
         self._told = len(ledger.rows)
@@ -67,6 +73,22 @@ def render_deed(execution: Execution) -> tuple[str, str]:
         return f"  = {told}", "yellow"
     said = brief(execution.error or bare_result(execution.result), 200)
     return f"  {MARKS.get(status, '·')} {name} {given}{took}{f'  {said}' if said else ''}", COLOURS.get(status, "dim")
+
+
+def render_refused(entry: Entry) -> Iterator[str]:
+    """Calls of an answer that could not be made, each in one line: nobody else would tell of them."""
+    event, context = entry.event, entry.run.context
+    if not isinstance(event, ContractMoved) or not event.contract_id.startswith("reasoning/think/"):
+        return
+    facts = context.get("executions") or []
+    if event.trigger != "succeed" or event.raises not in ("AGAIN", "TOOL") or not facts:
+        return
+    made = [context["call"]] if context.get("call") else [call for step in context.get("steps") or () for call in step]
+    number = made[0].get("round") if made else facts[-1].get("round")
+    for one in facts:
+        if one.get("type") == "tool_call" and one.get("round") == number:
+            given = brief(one["arguments"], 100) if one["arguments"] else ""
+            yield f"  ✗ {visible(one['view']['action_summary'])} {given}  {brief(one['view']['error_message'], 200)}"
 
 
 def bare_result(result: Any) -> Any:

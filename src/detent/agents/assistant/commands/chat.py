@@ -63,6 +63,7 @@ class Chat:
         self.is_planning = False
         self._undone = 0  # turns at the end that are taken out of the conversation
         self._keyboard: Keyboard | None = None
+        self._titles: dict[str, str] = {}  # of the conversations that are known by their names
         self._usage: dict[str, float] = {}
         self._size = 0
 
@@ -126,15 +127,18 @@ class Chat:
         else:
             standing.tell()
 
-    async def open_questions(self) -> None:
-        """Take up the turns of this session that were left waiting or at work; first it is told what they are about."""
-        if not self.caller.has_journal():
-            return
-        for turn in reversed(self.caller.reader.session(self.session)):
-            if not turn.status.is_terminal:
-                self._tell_left(turn.run_id, is_cut_off=turn.status is not Status.WAITING)
-                await self.host.recover(turn.run_id)
-                await self.stay(turn.run_id, is_known=True)
+    async def open_questions(self) -> bool:
+        """Take up the turns of this session that were left waiting or at work; first it is told what they are about.
+
+        Whether there were any.
+        """
+        turns = self.caller.reader.session(self.session) if self.caller.has_journal() else ()
+        left = [turn for turn in reversed(turns) if not turn.status.is_terminal]
+        for turn in left:
+            self._tell_left(turn.run_id, is_cut_off=turn.status is not Status.WAITING)
+            await self.host.recover(turn.run_id)
+            await self.stay(turn.run_id, is_known=True)
+        return bool(left)
 
     def _tell_left(self, run_id: str, *, is_cut_off: bool) -> None:
         """What happened in a turn that nobody saw the end of."""
@@ -164,7 +168,10 @@ class Chat:
             while (message := await line("")) is not None:
                 code = await self.turn(message) if message.strip() else code
             return code
-        self._keyboard = open_keyboard(self.caller.home, self.screen.is_live, self.render_status, describe_commands())
+        self._titles |= {one.name: brief(one.title, 60) for one in list_sessions(self.caller)}
+        self._keyboard = open_keyboard(
+            self.caller.home, self.screen.is_live, self.render_status, describe_commands(), self._titles
+        )
         self.screen.render_hint = self._keyboard.render_hint
         self.greet()
         self._count_all()
@@ -188,6 +195,7 @@ class Chat:
         return code
 
     async def _say(self, text: str) -> int:
+        self._titles.setdefault(self.session, brief(text, 60))
         try:
             given = attach(text, Path())
             for name in given.names:

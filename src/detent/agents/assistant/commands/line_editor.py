@@ -75,21 +75,23 @@ class PlainKeyboard:
         return ""
 
 
-def open_keyboard(home: Path, is_live: bool, status: Callable[[], str], words: dict[str, str]) -> Keyboard:
-    """The best keyboard there is; `words` are what can be completed after a `/`, with what they do."""
+def open_keyboard(
+    home: Path, is_live: bool, status: Callable[[], str], words: dict[str, str], sessions: dict[str, str]
+) -> Keyboard:
+    """The best keyboard there is; `words` are what can be completed after a `/`, `sessions` after `/resume`."""
     if not is_live:
         return PlainKeyboard()
     try:
         import prompt_toolkit as _known  # noqa: F401
     except ImportError:
         return PlainKeyboard()
-    return LiveKeyboard(home, status, words)
+    return LiveKeyboard(home, status, words, sessions)
 
 
 class LiveKeyboard:
     """prompt_toolkit."""
 
-    def __init__(self, home: Path, status: Callable[[], str], words: dict[str, str]) -> None:
+    def __init__(self, home: Path, status: Callable[[], str], words: dict[str, str], sessions: dict[str, str]) -> None:
         from prompt_toolkit import PromptSession
         from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
         from prompt_toolkit.completion import ThreadedCompleter
@@ -103,7 +105,7 @@ class LiveKeyboard:
         self._is_unwanted = False  # Esc or Ctrl-C was pressed since the last message
         self._session: PromptSession[str] = PromptSession(
             history=_open_history(home), multiline=True, key_bindings=self._bindings(), complete_while_typing=True,
-            completer=ThreadedCompleter(_make_completer(words)), auto_suggest=AutoSuggestFromHistory(),
+            completer=ThreadedCompleter(_make_completer(words, sessions)), auto_suggest=AutoSuggestFromHistory(),
             bottom_toolbar=self._render_status, prompt_continuation=lambda width, _number, _is_soft: "… ".rjust(width),
             reserve_space_for_menu=4, enable_suspend=True,
         )  # fmt: skip
@@ -267,7 +269,7 @@ def _open_history(home: Path) -> Any:
     return FileHistory(str(path))
 
 
-def _make_completer(words: dict[str, str]) -> Any:
+def _make_completer(words: dict[str, str], sessions: dict[str, str]) -> Any:
     from prompt_toolkit.completion import Completer, Completion
 
     class MessageCompleter(Completer):
@@ -275,6 +277,12 @@ def _make_completer(words: dict[str, str]) -> Any:
 
         def get_completions(self, document: "Document", complete_event: Any) -> Iterator[Any]:  # noqa: ARG002
             before = document.text_before_cursor
+            if before.startswith("/resume "):
+                begun = before.removeprefix("/resume ").lstrip()
+                for name, title in sessions.items():
+                    if name.startswith(begun):
+                        yield Completion(name, start_position=-len(begun), display_meta=title)
+                return
             if before.startswith("/") and " " not in before and "\n" not in before:
                 for word, about in words.items():
                     if word.startswith(before):
@@ -283,7 +291,8 @@ def _make_completer(words: dict[str, str]) -> Any:
             last = before.rsplit(maxsplit=1)[-1] if before and not before[-1].isspace() else ""
             if last.startswith("@"):
                 for name in _find_files(last[1:]):
-                    yield Completion(name, start_position=1 - len(last))
+                    quoted = f'"{name}"' if any(ch.isspace() for ch in name) else name
+                    yield Completion(quoted, start_position=1 - len(last), display=name)
 
     return MessageCompleter()
 

@@ -5,27 +5,18 @@ table waits for its end, since its columns are known only then.
 """
 
 import re
-from collections.abc import Iterator
 
-from detent.kit.safe_text import pad, visible, wide
+from detent.agents.assistant.commands.markdown_table import DIVIDER, draw_table
+from detent.agents.assistant.commands.markdown_word import CODE, DIM, END, HEAD, ITALIC, draw_inline
+from detent.kit.safe_text import visible, wide
 
-BOLD, DIM, ITALIC, UNDERLINE, CODE, HEAD, LINK, END = (
-    "\x1b[1m", "\x1b[2m", "\x1b[3m", "\x1b[4m", "\x1b[36m", "\x1b[1;35m", "\x1b[34m", "\x1b[0m",
-)  # fmt: skip
 _FENCE = re.compile(r"\s*(?P<mark>`{3,}|~{3,})(?P<word>.*)")
 _HEADING = re.compile(r"(#{1,6})\s+(.*?)\s*#*\s*$")
 _BULLET = re.compile(r"(\s*)[-*+]\s+(.*)")
 _NUMBER = re.compile(r"(\s*)(\d{1,9}[.)])\s+(.*)")
 _RULE = re.compile(r"\s*([-*_])(\s*\1){2,}\s*$")
 _ROW = re.compile(r"\s*\|.*\|\s*$")
-_DIVIDER = re.compile(r"\s*\|?(\s*:?-+:?\s*\|)+\s*:?-*:?\s*\|?\s*$")
 _HELD = re.compile(r"\s*(\||```|~~~|`{0,2}$|~{1,2}$)")
-_INLINE = re.compile(
-    r"(?P<code>`+)(?P<coded>.+?)(?P=code)"
-    r"|\*\*(?P<bold>\S(?:.*?\S)?)\*\*"
-    r"|(?<![\w*])\*(?P<slanted>[^\s*](?:[^*]*[^\s*])?)\*(?![\w*])"
-    r"|\[(?P<words>[^\]]+)\]\((?P<address>[^()\s]+)\)"
-)
 
 
 _TOKEN = re.compile(r"\x1b\[[0-9;]*m|\s+|[\u2e80-\uffef]|[^\s\x1b\u2e80-\uffef]+")
@@ -60,21 +51,6 @@ class WordWrap:
         return "\n" + " " * self._indent + token
 
 
-def draw_inline(text: str) -> str:
-    """The marks inside one line."""
-
-    def draw(found: re.Match[str]) -> str:
-        if found["coded"] is not None:
-            return f"{CODE}{found['coded']}{END}"
-        if found["bold"] is not None:
-            return f"{BOLD}{found['bold']}{END}"
-        if found["slanted"] is not None:
-            return f"{ITALIC}{found['slanted']}{END}"
-        return f"{UNDERLINE}{found['words']}{END} {LINK}{found['address']}{END}"
-
-    return _INLINE.sub(draw, text)
-
-
 def draw_line(line: str, width: int) -> str:
     """One line outside of fences and tables."""
     if found := _HEADING.match(line):
@@ -88,24 +64,6 @@ def draw_line(line: str, width: int) -> str:
     if line.lstrip().startswith(">"):
         return f"{DIM}│{END} {ITALIC}{line.lstrip()[1:].lstrip()}{END}"
     return draw_inline(line)
-
-
-def draw_table(rows: list[str]) -> Iterator[str]:
-    """A table with its columns in line; its first row is the head."""
-    cells = [[cell.strip() for cell in row.strip().strip("|").split("|")] for row in rows if not _DIVIDER.match(row)]
-    count = max(map(len, cells), default=0)
-    whole = [row + [""] * (count - len(row)) for row in cells]
-    widths = [max(wide(_bare(row[at])) for row in whole) for at in range(count)]
-    for number, row in enumerate(whole):
-        drawn = [draw_inline(cell) + " " * (widths[at] - wide(_bare(cell))) for at, cell in enumerate(row)]
-        line = f" {DIM}│{END} ".join(f"{BOLD}{cell}{END}" if not number else cell for cell in drawn)
-        yield line.rstrip()
-        if not number:
-            yield DIM + "─┼─".join(pad("", width).replace(" ", "─") for width in widths) + END
-
-
-def _bare(text: str) -> str:
-    return _INLINE.sub(lambda m: m["coded"] or m["bold"] or m["slanted"] or f"{m['words']} {m['address']}", text)
 
 
 class MarkdownStream:
@@ -179,7 +137,7 @@ class MarkdownStream:
             word = visible(fence["word"].strip())
             return out + (f"  {DIM}{word}{END}\n" if word else "")
         text = visible(line, keep="\t")
-        if _ROW.match(text) or (self._rows and _DIVIDER.match(text)):
+        if _ROW.match(text) or (self._rows and DIVIDER.match(text)):
             self._rows.append(text)
             return ""
         begin = _BULLET.match(text) or _NUMBER.match(text)
@@ -188,4 +146,4 @@ class MarkdownStream:
 
     def _flush_table(self) -> str:
         rows, self._rows = self._rows, []
-        return "".join(f"{line}\n" for line in draw_table(rows))
+        return "".join(f"{line}\n" for line in draw_table(rows, self._width))

@@ -1,7 +1,4 @@
-"""The screen of a conversation: the answer as it comes, a line for every deed, and below them what is at work now.
-
-The line below is drawn only on a terminal and is gone before anything else is written.
-"""
+"""The screen of a conversation: the answer as it comes, a line for every deed, and below them what is at work now."""
 
 import itertools
 import os
@@ -12,7 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from detent.agents.assistant.commands.answer_text import AnswerText
-from detent.agents.assistant.commands.markdown_stream import MarkdownStream
+from detent.agents.assistant.commands.bottom_line import BottomLine
+from detent.agents.assistant.commands.markdown_stream import MarkdownStream, WordWrap
 from detent.kit.language import _
 from detent.kit.safe_text import brief, duration, visible, wide
 from detent.kit.terminal.caller import Caller, has_colour
@@ -36,7 +34,7 @@ class Screen:
         self.is_verbose = False
         self.is_quiet = is_quiet  # only the answer, and only when it is whole
         self._wheel = itertools.cycle(WHEEL)
-        self._has_line = False
+        self._below = BottomLine()
         self._since = time.monotonic()
         self.render_hint: Callable[[], str] = str
         self.running: dict[str, str] = {}  # what is at work, by contract
@@ -88,7 +86,7 @@ class Screen:
             return
         if self._drawn is None:
             size = shutil.get_terminal_size()
-            self._drawn = MarkdownStream(size.columns, size.lines)
+            self._drawn = MarkdownStream(size.columns, size.lines - 1)
         self._write(self._drawn.add(words))
 
     def end_words(self) -> None:
@@ -112,12 +110,10 @@ class Screen:
                 self._answer.shown = rest
                 self._write_words(rest)
         self.end_words()
-        self.clear()
 
     def say(self, text: str = "", colour: str = "") -> None:
         """A line of the conversation."""
         self.end_words()
-        self.clear()
         self.caller.say(text, colour)
 
     def note(self, text: str, colour: str = "dim") -> None:
@@ -125,34 +121,34 @@ class Screen:
         if self.is_quiet:
             return
         self.end_words()
-        self.clear()
-        self.caller.note(text, colour)
+        self.caller.note(self._wrap(text), colour)
+
+    def _wrap(self, text: str) -> str:
+        """Broken between words, where a terminal would break it anywhere."""
+        if not self.is_live:
+            return text
+        width = shutil.get_terminal_size().columns
+        indent = len(text) - len(text.lstrip(" "))
+        return "\n".join(
+            WordWrap(width, indent + 2).add(line) if wide(line) > width else line for line in text.split("\n")
+        )
 
     def _write(self, text: str) -> None:
-        if not text:
-            return
-        self.clear()
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        if text:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+
+    def keep_line(self) -> None:
+        """Have the last row for what is at work, where somebody looks."""
+        if self.is_live:
+            self._below.keep()
+
+    def free_line(self) -> None:
+        """Give the last row back."""
+        self._below.free()
 
     def redraw(self) -> None:
         """Draw the line that says what is at work."""
-        if not self.is_live or (self._drawn is not None and not self._drawn.is_at_start):
-            return
         passed = duration(float(int(time.monotonic() - self._since)))
-        what = ", ".join(list(self.running.values())[:3]) or _("thinking")
-        text = f"{next(self._wheel)} {what} · {passed}{self.render_hint()}"
-        room = shutil.get_terminal_size().columns - 1
-        while wide(text) > room:
-            text = text[:-1]
-        self.clear()
-        sys.stdout.write(f"\x1b[2m{text}\x1b[0m")
-        sys.stdout.flush()
-        self._has_line = True
-
-    def clear(self) -> None:
-        """Take the line away again."""
-        if self._has_line:
-            sys.stdout.write("\r\x1b[2K")
-            sys.stdout.flush()
-            self._has_line = False
+        what = ", ".join(list(self.running.values())[:3]) or (_("answering") if self._is_open else _("thinking"))
+        self._below.draw(f"{next(self._wheel)} {what} · {passed}{self.render_hint()}")

@@ -30,7 +30,7 @@ def describe_commands() -> dict[str, str]:
         "/tools": _("the tools, and which of them ask first"),
         "/cost": _("tokens and cost of this conversation"),
         "/sessions": _("earlier conversations"),
-        "/resume": _("go on with another conversation: /resume NAME"),
+        "/resume": _("go on with another conversation: /resume NAME; alone: answer what was left open here"),
         "/new": _("begin a new conversation"),
         "/undo": _("take the last message and its answer out of the conversation"),
         "/compact": _("have the conversation so far summarised"),
@@ -100,7 +100,7 @@ class SlashCommands:
 
     async def _sessions(self, _rest: str) -> None:
         rows = [[f"  {'*' if one.name == self._chat.session else ' '} {one.name}", when(one.updated_at),
-                 _("{count} messages", count=one.turns), brief(one.title, 60)]
+                 _("{count} messages", count=one.turns) if one.turns != 1 else _("1 message"), brief(one.title, 60)]
                 for one in list_sessions(self._chat.caller)]  # fmt: skip
         for row in columns(rows):
             self._screen.say(row)
@@ -108,9 +108,11 @@ class SlashCommands:
             self._screen.say(_("nothing was said here yet"))
 
     async def _resume(self, rest: str) -> None:
+        if not rest and await self._chat.open_questions():
+            return
         if not rest:
             await self._sessions("")
-            self._screen.note(describe_commands()["/resume"])
+            self._screen.note(_("go on with another conversation: /resume NAME"))
             return
         known = [one.name for one in list_sessions(self._chat.caller)]
         found = [name for name in known if name == rest] or [name for name in known if rest and name.startswith(rest)]

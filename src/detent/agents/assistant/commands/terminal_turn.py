@@ -38,6 +38,7 @@ class Talk:
     def __init__(self, screen: Screen, keyboard: Keyboard | None, host: "OpenHost", by: str) -> None:
         self.screen, self.keyboard, self.host, self.by = screen, keyboard or PlainKeyboard(), host, by
         self.caller = screen.caller
+        self._is_sitting = keyboard is not None  # and can type commands
         self._stop = asyncio.Event()
 
     async def settle(self, run_id: str, *, is_known: bool = False) -> Run:
@@ -110,6 +111,7 @@ class Talk:
                 await asyncio.sleep(REDRAW_S)
 
         overheard = self.host.overhear(place.run_id, hear)
+        screen.keep_line()
         wheel = asyncio.ensure_future(turn_the_wheel()) if screen.is_live else None
         try:
             with self.keyboard.listen(self._stop.set):
@@ -119,7 +121,7 @@ class Talk:
             overheard()
             if wheel is not None:
                 wheel.cancel()
-            screen.clear()
+            screen.free_line()
 
     async def _put_questions(self, run: Run) -> bool:
         """Put every open question of a turn; whether something was answered."""
@@ -131,9 +133,7 @@ class Talk:
                 screen.say(row, style)
             said = await self._reply(question)
             if said is None:
-                screen.say(
-                    _("Left open; this chat asks again when it is opened, and `detent list --waiting` shows it.")
-                )
+                screen.say(self._tell_open())
                 continue
             said |= {"by": self.by, "channel": "cli", "call_hash": question["call_hash"]}
             try:
@@ -142,6 +142,12 @@ class Talk:
                 screen.note(visible(str(error)), "red")
             done = True  # one that was refused is put again
         return done
+
+    def _tell_open(self) -> str:
+        """Where a question that was left for later is answered."""
+        if self._is_sitting:
+            return _("Left open; /resume asks again, and `detent list --waiting` shows it.")
+        return _("Left open; this chat asks again when it is opened, and `detent list --waiting` shows it.")
 
     async def _choose(self, prompt: str, words: Mapping[str, str]) -> str:
         """What one of these words stands for; another word is asked about again, the end of input chooses nothing."""
@@ -174,7 +180,8 @@ class Talk:
 
     async def _arguments(self, given: Any) -> dict[str, Any] | None:
         """Arguments that somebody types; a mistake is told and asked about again, an empty line takes it back."""
-        self.screen.say(as_json(given))
+        if isinstance(self.keyboard, PlainKeyboard):  # elsewhere they stand in the line, to be changed
+            self.screen.say(as_json(given))
         while text := await self.keyboard.read_line(_("Arguments as JSON: "), as_json(given)):
             try:
                 args = json.loads(text)

@@ -1,4 +1,4 @@
-"""Addresses about the assistant's tools: which there are, and what a call of one would change in a file."""
+"""Addresses about the assistant's tools and files: which there are, and what a call would change in a file."""
 
 import os
 from functools import partial
@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from detent.agents.assistant.attachment import list_inside
 from detent.agents.assistant.conversation import own_effects, plan_only, tools_of
 from detent.agents.assistant.file_diff import list_changed_lines, read_inside
 from detent.agents.assistant.routes.chat import TAG, TOOLS_FILE
@@ -46,6 +47,18 @@ class ChangeQuery(Asked, frozen=True):
     contract: Annotated[str, Meta(min_length=1, max_length=200)]
 
 
+class FileNameQuery(Asked, frozen=True):
+    """How a name begins, as it is typed after an `@`."""
+
+    begun: Annotated[str, Meta(max_length=1000)] = ""
+
+
+class FileNames(msgspec.Struct, frozen=True):
+    """Files and folders that can go with a message; a folder ends with a slash."""
+
+    names: list[str]
+
+
 class FileChange(msgspec.Struct, frozen=True):
     """What a call that waits would change in a file, as a unified diff; empty for other calls."""
 
@@ -61,6 +74,11 @@ async def tools(room: ServerContext, call: HttpCall) -> ToolList:
         offered = plan_only(offered, {})[0]
     told = ((str(one["name"]), str(one["kind"]), str(one.get("description") or "")) for one in offered)
     return ToolList([ToolView(name, kind, about.partition("\n")[0][:200]) for name, kind, about in told])
+
+
+async def files(room: ServerContext, call: HttpCall) -> FileNames:
+    """Files of this server's folder that can go with a message."""
+    return FileNames(await room.ask(list_inside, call.query.begun, Path.cwd(), room.home))
 
 
 async def changes(room: ServerContext, call: HttpCall) -> FileChange:
@@ -81,6 +99,9 @@ def _list_changes(reader: Reader, run_id: str, contract_id: str, home: Path) -> 
 ROUTES = (
     Route("GET", "/api/assistant/tools", tools, "The tools that the model is offered", ToolList, query=ToolQuery,
           tag=TAG, errors=(422,)),
+    Route("GET", "/api/assistant/files", files, "Files that can go with a message", FileNames, query=FileNameQuery,
+          tag=TAG, needs="start",
+          about="Of the server's folder, but nothing of the home and no name that begins with a dot."),
     Route("GET", "/api/runs/{run_id}/changes", changes, "What a waiting call would change in a file", FileChange,
           query=ChangeQuery, tag=TAG, needs="answer", errors=(404,),
           about="Only files in the folder of the server are looked at, and none whose name begins with a dot."),
