@@ -262,7 +262,12 @@ class Verbs(ABC):
         await self._tell(live, event)
 
     async def _answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any], id: str, who: Identity) -> Run:
-        live = await self.fetch(run_id)
+        return await self._answer_to(await self.fetch(run_id), contract_id, answer, id, who)
+
+    async def _answer_to(
+        self, live: LoadedRun, contract_id: str, answer: Mapping[str, Any], id: str, who: Identity
+    ) -> Run:
+        run_id = live.run.id
         if id and await self._has(live, id):
             return await self._on_disk(live)
         contract = live.run.contract(contract_id)

@@ -378,6 +378,15 @@ def copy_run(live: LoadedRun) -> LoadedRun:
     return copied
 
 
+class PresumedRun(LoadedRun):
+    """A run as this process remembers it: what is decided on that ground holds only if it is still so when written."""
+
+    __slots__ = ()
+
+    def __init__(self, known: LoadedRun) -> None:
+        super().__init__(known.no, known.machine, known.run, known.head, known.since)
+
+
 def is_likely(cached: LoadedRun, about: Held) -> bool:
     """Whether a run is probably still as it was last seen: nobody else has anything to do for it."""
     if about[0] and not about[1]:

@@ -1,7 +1,7 @@
 """What the parts of this host need of it: each knows what it needs, and none of them knows the host."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import psycopg
@@ -39,6 +39,9 @@ class PostgresMover(Protocol):
 
     def load(self, run_id: str, connection: psycopg.Connection | None = None) -> LoadedRun:
         """The run as it stands now, from any thread; on a connection, where one is at hand."""
+
+    def load_all(self, run_ids: Sequence[str], connection: psycopg.Connection) -> Sequence[LoadedRun | None]:
+        """Several runs as they stand now, asked for in one message; None for one that is not there."""
 
     async def look(self, run_id: str) -> LoadedRun:
         """The run as it stands now."""
