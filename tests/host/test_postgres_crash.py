@@ -178,6 +178,19 @@ async def test_a_connection_may_be_wrong_about_a_run_again_and_again(databases: 
             assert host.reader.verify(run.id).events == 12, "with the word that it was restored"
 
 
+async def test_a_job_that_nobody_understands_stops_no_worker(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
+    strange = (
+        "select procrastinate_defer_jobs_v1(array[(%s, 'perform', 0, null, null, '{\"a\": 1}', null)"
+        "::procrastinate_job_to_defer_v1])"
+    )
+    address, outside = databases.address(tmp_path), Outside()
+    async with opened(address, tmp_path, outside.effect()) as host:
+        with psycopg.connect(address, options="-c search_path=detent", autocommit=True) as connection:
+            connection.execute(strange, (QUEUE,))
+        run = await host.start(one(Action("deed", "do", {}, kind="pure")))
+        assert (await asyncio.wait_for(first_end(host, run.id), 30)).status is Status.COMPLETED
+
+
 async def test_a_worker_takes_up_what_it_has_begun_and_lost(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
     address, outside = databases.address(tmp_path), Outside()
     async with opened(address, tmp_path, outside.effect()) as host:

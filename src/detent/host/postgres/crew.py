@@ -97,7 +97,7 @@ class Crew:
     async def take_up_left(self) -> int:
         """Go on with what this worker has begun and has neither in hand nor a job for; how much that was."""
         worker = self._host.queue.worker_id
-        found = await self._host.ask(list_left, worker) if worker else ()
+        found = await self._host.ask(list_left, worker) if worker and not self.is_closing else ()
         left = [one for one in found if Delivery(*one, worker) not in self._in_hand]
         for run_id, contract_id, turn in left:
             self._host.own(self.perform(run_id, contract_id, turn))

@@ -5,7 +5,6 @@ between being taken and being worked on never leaves a doubt.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 import psycopg
@@ -15,7 +14,6 @@ from detent.core.contract import Contract
 from detent.core.effect_type import Effect
 from detent.core.events import RULES
 from detent.core.status import Status
-from detent.errors import DetentError
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.postgres.connection import join_messages
 from detent.host.postgres.job_delivery import Beginning, Delivery, ask_to_begin
@@ -40,6 +38,14 @@ class RunLoader(Protocol):
         """The effect of that name."""
 
 
+def _find_wanted(worker: int, jobs: Sequence[Job]) -> Sequence[Delivery]:
+    """What the jobs point at; one of each run, so that whoever stops several waits for no other lock of ours."""
+    given: list[tuple[int, dict[str, Any]]] = [
+        (job.id or 0, {**job.task_kwargs}) for job in jobs if job.task_name == "perform"
+    ]
+    return tuple({one["run_id"]: Delivery(**one, worker=worker, job=job_id) for job_id, one in given}.values())
+
+
 class HeadStart:
     """The calls that were begun ahead and that nobody has worked on yet."""
 
@@ -59,12 +65,14 @@ class HeadStart:
         """Begin what may be called again; what cannot be, or is anybody else's, is looked at by itself later."""
         for gone in [one for one in self.list_begun() if one.worker != worker]:
             self._begun.pop(gone, None)  # the database went away before it was worked on
-        given: list[tuple[int, dict[str, Any]]] = [
-            (job.id or 0, {**job.task_kwargs}) for job in jobs if job.task_name == "perform"
-        ]
-        wanted = {one["run_id"]: Delivery(**one, worker=worker, job=job_id) for job_id, one in given}  # one of a run
-        with suppress(DetentError, psycopg.errors.DeadlockDetected):
-            self._begin(connection, tuple(wanted.values()))
+        try:
+            self._begin(connection, _find_wanted(worker, jobs))
+        except psycopg.errors.DeadlockDetected:
+            return
+        except psycopg.Error:
+            raise  # then nobody knows what was begun, and this worker starts anew under another number
+        except Exception:  # noqa: BLE001  # what is wrong with one of them is told when it is worked on
+            return
 
     def _begin(self, connection: psycopg.Connection, deliveries: Sequence[Delivery]) -> None:
         runs = self._host.load_all([wanted.run_id for wanted in deliveries], connection)

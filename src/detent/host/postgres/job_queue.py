@@ -22,6 +22,7 @@ from procrastinate.job_context import JobContext
 from procrastinate.jobs import Job
 from procrastinate.worker import Worker
 from psycopg.rows import dict_row
+from psycopg_pool import PoolTimeout
 
 from detent.host.postgres.connection import Database
 from detent.host.postgres.statement import Statements
@@ -225,7 +226,10 @@ class JobQueue:
                     self._prepare(connection, worker_id, jobs)
                 return jobs
 
-        return await self._database.aside(take)
+        try:
+            return await self._database.aside(take)
+        except PoolTimeout:
+            return []  # all connections are lent: nothing was asked
 
     async def _gather(self, busy: int) -> None:
         """Where there is enough to do, let a few jobs come together before they are asked for."""
