@@ -12,7 +12,6 @@ from typing import Any
 
 import psycopg
 from msgspec.structs import replace
-from procrastinate.jobs import Job
 
 from detent.core import progress
 from detent.core.contract import Contract, Failure
@@ -65,7 +64,7 @@ class Crew:
         self._under_way: dict[tuple[str, str], asyncio.Task[Any]] = {}
         self._aborted: set[tuple[str, str]] = set()
         self._stopped: set[tuple[str, str]] = set()  # before they were called
-        self._head_start = HeadStart(host)
+        self.head_start = HeadStart(host)
         self._lingering: set[tuple[str, str]] = set()
         self.is_closing = False
 
@@ -83,16 +82,12 @@ class Crew:
         if task is not None:
             self._aborted.add((run_id, contract_id))
             task.cancel()
-        elif any(wanted.mark == (run_id, contract_id) for wanted in (*self._in_hand, *self._head_start.list_begun())):
+        elif any(wanted.mark == (run_id, contract_id) for wanted in (*self._in_hand, *self.head_start.list_begun())):
             self._stopped.add((run_id, contract_id))  # it is about to be called
 
     def list_under_way(self) -> tuple[tuple[str, str], ...]:
         """Every contract whose effect is being called here, with its run."""
         return tuple(self._under_way)
-
-    def begin_ahead(self, connection: psycopg.Connection, worker: int, jobs: Sequence[Job]) -> None:
-        """Begin what may be begun of jobs that this worker has just taken; from any thread."""
-        self._head_start.begin(connection, worker, jobs)
 
     async def take_up_left(self) -> int:
         """Go on with what this worker has begun and has neither in hand nor a job for; how much that was."""
@@ -127,7 +122,7 @@ class Crew:
             tries += 1
             return await host.ask(self._look_and_begin, wanted)
 
-        ahead = self._head_start.take(wanted)
+        ahead = self.head_start.take(wanted)
         live, contract, queue, begun = await host.surely(try_to_begin) if ahead is None else ahead
         if contract is None:
             await self._end_unwanted(live, wanted)

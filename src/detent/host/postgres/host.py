@@ -111,7 +111,7 @@ class PostgresHost(PostgresRoom, Verbs):
         self.places = WorkPlaces(self, self.crew, self.place, lease_s)
         handlers: dict[str, Handle] = {"perform": self.crew.perform, "wake": self.wakes.wake}
         handlers |= {"hand_up": self.hand_up, "end_child": self.end_child, "pass_place_on": self.pass_place_on}
-        self.queue = JobQueue(database, handlers, self.crew.begin_ahead, slots, queues, self.place)
+        self.queue = JobQueue(database, handlers, self.crew.head_start.begin, slots, queues, self.place)
 
     async def __aenter__(self) -> Self:
         """Open the journal; what was left at work is taken up by `recover`, and by any worker that goes on."""

@@ -19,9 +19,10 @@ from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.onlooker import Onlookers
 from detent.host.parts.secret_box import SecretKeeper
 from detent.host.postgres.connection import Database
-from detent.host.postgres.fold_transaction import Held, Make
+from detent.host.postgres.fold_transaction import Make
 from detent.host.postgres.job_queue import JobQueue
 from detent.host.postgres.journal import PostgresJournal
+from detent.host.postgres.remembered_run import Held
 
 Q = ParamSpec("Q")
 R = TypeVar("R")

@@ -28,19 +28,7 @@ from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
 from detent.host.postgres.connection import GONE, Database, explain, is_gone, join_messages
 from detent.host.postgres.database_clock import DatabaseClock
-from detent.host.postgres.fold_transaction import (
-    NOTHING,
-    CommitCut,
-    Folded,
-    Held,
-    Make,
-    PresumedRun,
-    WrongPresumption,
-    bring_up,
-    copy_run,
-    fold_run,
-    is_likely,
-)
+from detent.host.postgres.fold_transaction import CommitCut, Folded, Make, WrongPresumption, fold_run
 from detent.host.postgres.hint import ABORTED, Hint, HintSender
 from detent.host.postgres.job_queue import JobQueue
 from detent.host.postgres.journal import (
@@ -53,6 +41,7 @@ from detent.host.postgres.journal import (
     write_batch,
 )
 from detent.host.postgres.postgres_reader import PostgresReader
+from detent.host.postgres.remembered_run import NOTHING, Held, PresumedRun, bring_up, copy_run, is_likely
 from detent.host.postgres.statement import Statements
 from detent.redaction import ambient_redactor
 
