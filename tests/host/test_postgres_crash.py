@@ -11,8 +11,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from detent.core import Action, Contract, Effect, Outcome, Status, effect
+from detent.core import Action, Contract, Effect, Outcome, Question, Status, effect
 from detent.core.machine import Group
+from detent.errors import NotWaiting
 from detent.host.postgres import PostgresHost
 from detent.host.postgres.connection import Database
 from detent.host.postgres.job_queue import QUEUE, STALLED_S
@@ -203,6 +204,28 @@ async def test_a_worker_takes_up_what_it_has_begun_and_lost(databases: Databases
         assert await host.crew.take_up_left() == 1, "there is no job for it, and nobody has it in hand"
         host.queue.names.add(QUEUE)
         assert (await asyncio.wait_for(first_end(host, run.id), 30)).status is Status.COMPLETED
+
+
+async def test_an_answer_is_never_written_on_the_ground_of_a_memory(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
+    address, outside = databases.address(tmp_path), Outside()
+    asking = one(*(Action(name, "do", {"name": name}, ask=Question("Go on?")) for name in ("one", "two")))
+    async with (
+        opened(address, tmp_path / "a", outside.effect()) as first,
+        opened(address, tmp_path / "b", outside.effect()) as second,
+    ):
+        run = await first.start(asking)
+        assert first.recall(run.id) is not None, "it remembers the first question"
+        await second.answer(run.id, "work/one/1", {"approved": True})
+        await second.settled(run.id)
+        with pytest.raises(NotWaiting):
+            await first.answer(run.id, "work/one/1", {"approved": False})
+        await second.show(run.id)
+        await first.answer(run.id, "work/two/1", {"approved": True})
+        assert second.recall(run.id) is not None, "it remembers the second question"
+        with pytest.raises(NotWaiting):
+            await second.answer(run.id, "work/two/1", {"approved": False})
+        assert (await asyncio.wait_for(first_end(first, run.id), 30)).status is Status.COMPLETED
+    assert len(outside.deeds) == 2
 
 
 async def test_a_key_is_taken_once_however_many_want_it(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
