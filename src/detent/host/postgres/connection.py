@@ -36,7 +36,7 @@ Q = ParamSpec("Q")
 R = TypeVar("R")
 
 # The connection is gone, or cannot be had: what was asked may be asked again.
-GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
+GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, psycopg.errors.InvalidSqlStatementName)
 
 
 def read_address(address: str) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class Database:
         """A connection of one's own while the block goes on; what is not committed then never was."""
         self.open()
         try:
-            with self._pool.connection() as connection:
+            with self._pool.connection() as connection, _close_confused(connection):
                 yield connection
         except PoolClosed:
             raise JournalError(f"{self.name}: this host is closed") from None
@@ -123,6 +123,17 @@ class Database:
     async def aside(self, do: Callable[Q, R], *args: Q.args, **given: Q.kwargs) -> R:
         """Do something with the database in a thread, so that nobody else waits for it."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: do(*args, **given))
+
+
+@contextmanager
+def _close_confused(connection: psycopg.Connection) -> Iterator[None]:
+    """Let go of a connection whose server does not know a statement that the driver takes for prepared."""
+    try:
+        yield
+    except Exception as error:
+        if psycopg.errors.InvalidSqlStatementName in (type(error), type(error.__cause__)):
+            connection.close()  # the pool makes another
+        raise
 
 
 def join_messages(connection: psycopg.Connection, count: int) -> AbstractContextManager[object]:

@@ -375,11 +375,12 @@ def fold_run(  # noqa: PLR0913  # one transaction needs to know all this
                 folded = found
                 commit = connection.execute("commit")
                 folded = found._replace(is_told=tell(connection, found))  # it is in a transaction of its own
-            else:
-                connection.execute("rollback")
+        if folded is None:
+            _roll_back(connection)  # by itself: the driver forgets what it has prepared then, at the end of a message
     except Exception as error:
         if folded is not None and commit is not None and commit.statusmessage == "COMMIT":
-            return folded._replace(is_told=False)  # only others were not told
+            connection.close()  # only others were not told
+            return folded._replace(is_told=False)
         _roll_back(connection)
         if presumed is not None and isinstance(error, WRONG):
             raise WrongPresumption from None
