@@ -49,8 +49,8 @@ class Databases:
         for name in self._of_home.values():
             with _connect(self._server.address(name)) as database, database.connection() as connection:
                 with suppress(psycopg.errors.DeadlockDetected):  # the last round of a worker that is closed just ends
-                    connection.execute(EMPTY)
-                connection.execute(EMPTY)
+                    connection.execute(EMPTY, prepare=False)
+                connection.execute(EMPTY, prepare=False)
             self._free.append(name)
         self._of_home.clear()
 

@@ -11,12 +11,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from detent.core import Action, Contract, Effect, Outcome, Status, effect
+from detent.core import Action, Contract, Effect, Outcome, Question, Status, effect
 from detent.core.machine import Group
+from detent.errors import NotWaiting
 from detent.host.concurrency_group import enter, group_id
 from detent.host.postgres import PostgresHost
 from detent.host.postgres.connection import Database
-from detent.host.postgres.job_queue import STALLED_S
+from detent.host.postgres.job_queue import QUEUE, STALLED_S
 from detent.host.postgres.schema import init
 from detent.testing.conformance import DOING, DOOR, Outside, one, races, until
 from tests.host.dying_worker import make_effects
@@ -162,6 +163,70 @@ async def test_two_processes_move_one_run(databases: Databases, tmp_path: Path) 
         for number in range(10):
             await (first, second)[number % 2].signal(run.id, ("CLOSE", "OPEN")[number % 2])
         assert first.reader.verify(run.id).events == 12
+
+
+async def test_a_connection_may_be_wrong_about_a_run_again_and_again(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
+    for right in range(3):  # so often it is right before
+        database = Database(databases.address(tmp_path / f"{right}"), connections_max=1)
+        async with PostgresHost(database, tmp_path, is_working=False, grace_s=0.0) as host:
+            run = await host.start(DOOR)
+            said = [("OPEN", "CLOSE")[number % 2] for number in range(10)]
+            for name in said[:right]:
+                await host.signal(run.id, name)
+            await host.mark_restored(host.clock.now() - 1.0)  # from now on nothing is presumed of any run
+            for name in said[right:]:
+                await host.signal(run.id, name)
+                await host.fold(await host.look(run.id), lambda _: ())  # nothing is to be said after all
+            assert host.reader.verify(run.id).events == 12, "with the word that it was restored"
+
+
+async def test_a_job_that_nobody_understands_stops_no_worker(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
+    strange = (
+        "select procrastinate_defer_jobs_v1(array[(%s, 'perform', 0, null, null, '{\"a\": 1}', null)"
+        "::procrastinate_job_to_defer_v1])"
+    )
+    address, outside = databases.address(tmp_path), Outside()
+    async with opened(address, tmp_path, outside.effect()) as host:
+        with psycopg.connect(address, options="-c search_path=detent", autocommit=True) as connection:
+            connection.execute(strange, (QUEUE,))
+        run = await host.start(one(Action("deed", "do", {}, kind="pure")))
+        assert (await asyncio.wait_for(first_end(host, run.id), 30)).status is Status.COMPLETED
+
+
+async def test_a_worker_takes_up_what_it_has_begun_and_lost(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
+    address, outside = databases.address(tmp_path), Outside()
+    async with opened(address, tmp_path, outside.effect()) as host:
+        await host.queue.ready()
+        host.queue.names.clear()
+        run = await host.start(one(Action("deed", "do", {}, kind="pure")))
+        with psycopg.connect(address, options="-c search_path=detent", autocommit=True) as connection:
+            connection.execute("delete from procrastinate_jobs")
+            connection.execute("update work set worker = %s, begun_at = 1", (host.queue.worker_id,))
+        assert await host.crew.take_up_left() == 1, "there is no job for it, and nobody has it in hand"
+        host.queue.names.add(QUEUE)
+        assert (await asyncio.wait_for(first_end(host, run.id), 30)).status is Status.COMPLETED
+
+
+async def test_an_answer_is_never_written_on_the_ground_of_a_memory(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
+    address, outside = databases.address(tmp_path), Outside()
+    asking = one(*(Action(name, "do", {"name": name}, ask=Question("Go on?")) for name in ("one", "two")))
+    async with (
+        opened(address, tmp_path / "a", outside.effect()) as first,
+        opened(address, tmp_path / "b", outside.effect()) as second,
+    ):
+        run = await first.start(asking)
+        assert first.recall(run.id) is not None, "it remembers the first question"
+        await second.answer(run.id, "work/one/1", {"approved": True})
+        await second.settled(run.id)
+        with pytest.raises(NotWaiting):
+            await first.answer(run.id, "work/one/1", {"approved": False})
+        await second.show(run.id)
+        await first.answer(run.id, "work/two/1", {"approved": True})
+        assert second.recall(run.id) is not None, "it remembers the second question"
+        with pytest.raises(NotWaiting):
+            await second.answer(run.id, "work/two/1", {"approved": False})
+        assert (await asyncio.wait_for(first_end(first, run.id), 30)).status is Status.COMPLETED
+    assert len(outside.deeds) == 2
 
 
 async def test_a_key_is_taken_once_however_many_want_it(databases: Databases, tmp_path: Path) -> None:  # noqa: F811

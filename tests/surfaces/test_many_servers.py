@@ -19,6 +19,7 @@ from tests.host.test_postgres import databases, server  # noqa: F401  # fixtures
 from tests.postgres import find_programs, why_not
 from tests.surfaces.command import Detent
 from tests.surfaces.server.test_service import Process, process, until
+from tests.surfaces.test_chat import INVITE, TOOLS
 from tests.surfaces.test_many_machines import STEPS, Machines, machines, worker  # noqa: F401  # fixtures
 from tests.surfaces.test_mcp import DETENT, YES, Person, call
 
@@ -80,6 +81,18 @@ async def test_an_mcp_client_has_its_user_decide_about_a_run_in_a_database(machi
         assert decision["run"]["status"] == "completed"
     assert front("show", begun["run_id"], "--json").json["status"] == "completed"
     assert machines.log("front") == "1\n2\n"
+
+
+def test_an_assistant_acts_once_in_a_database_and_every_machine_sees_it(machines: Machines) -> None:  # noqa: F811
+    one, two = machines("one"), machines("two")
+    (one.folder / "mail.py").write_text(TOOLS)
+    turn = one("chat", "--session", "s", "--tools", "mail.py", "--json", INVITE, code=3).json
+    assert two("show", turn["run_id"], "--json", code=None).json["status"] == "waiting"
+    one("approve", turn["run_id"])
+    again = one("chat", "--session", "t", "--tools", "mail.py", "--json", INVITE).json
+    assert "already done" in again["response"]
+    assert (one.folder / "sent").read_text() == "bob@example.com\n"
+    assert two("log", turn["run_id"], "--verify").code == 0
 
 
 @contextmanager

@@ -262,17 +262,20 @@ class Verbs(ABC):
         await self._tell(live, event)
 
     async def _answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any], id: str, who: Identity) -> Run:
-        live = await self.fetch(run_id)
+        return await self._answer_to(await self.fetch(run_id), contract_id, answer, id, who)
+
+    async def _answer_to(
+        self, live: LoadedRun, contract_id: str, answer: Mapping[str, Any], id: str, who: Identity
+    ) -> Run:
         if id and await self._has(live, id):
             return await self._on_disk(live)
         contract = live.run.contract(contract_id)
         if contract is not None and contract.question is not None and contract.question.reason == "callback":
-            raise Refused(
-                f"`{contract_id}` waits for {contract.question.data.get('run_id', 'another run')}, not for a person"
-            )
+            awaited = contract.question.data.get("run_id", "another run")
+            raise Refused(f"`{contract_id}` waits for {awaited}, not for a person")
         said = plain(dict(answer), "answer")
         if contract is not None:
-            self._check_stopped(run_id, contract, said)
+            self._check_stopped(live.run.id, contract, said)
             if problem := misfit(contract, answer_of(said)) or find_unsaid(live.machine, contract, answer_of(said)):
                 raise Refused(problem)
             if ruling := self.rulings.refresh(live.run, contract, self.clock.now()):
@@ -281,9 +284,8 @@ class Verbs(ABC):
         is_open = contract is not None and contract.is_asking
         if await self._ring_first(live) and is_open and live.run.contract(contract_id) is None:
             raise NotWaiting(f"the time for an answer to `{contract_id}` is over")
-        return await self._tell(
-            live, ContractMoved(contract_id, "resume", result=said, actor="human", at=self.clock.now(), id=id)
-        )
+        moved = ContractMoved(contract_id, "resume", result=said, actor="human", at=self.clock.now(), id=id)
+        return await self._tell(live, moved)
 
     async def _check_signed(
         self, live: LoadedRun, contract_id: str, said: dict[str, Any], who: Identity

@@ -6,9 +6,10 @@ an address. No message of ours repeats an address as given.
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ParamSpec, TypeVar
 
 import psycopg
@@ -21,6 +22,9 @@ SCHEMA_NAME = "detent"
 CONNECTIONS_MAX = 8
 CONNECT_S = 5.0  # how long a connection may take
 ACQUIRE_S = 10.0
+# Whatever is asked is prepared the first time. The driver would count to five, and would then take for prepared what a
+# message never came to that failed before it.
+PREPARED_AFTER = 0
 # A process that cannot be reached must not hold a run: the server ends what it left open, and it notices by itself.
 IDLE = "idle_in_transaction_session_timeout=15000"
 KEEPALIVE = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 15000}
@@ -32,7 +36,7 @@ Q = ParamSpec("Q")
 R = TypeVar("R")
 
 # The connection is gone, or cannot be had: what was asked may be asked again.
-GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout)
+GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, psycopg.errors.InvalidSqlStatementName)
 
 
 def read_address(address: str) -> dict[str, Any]:
@@ -50,6 +54,14 @@ def describe_address(known: dict[str, Any]) -> str:
     return f"postgresql://{place}{port}/{known.get('dbname') or ''}"
 
 
+class WarmFirst(deque[psycopg.Connection]):
+    """Connections at rest: the one that was used last is lent next, because its server process has all at hand."""
+
+    def popleft(self) -> psycopg.Connection:
+        """The one that was put here last."""
+        return self.pop()
+
+
 class Database:
     """Connections to one database, each used by one thread at a time."""
 
@@ -65,13 +77,14 @@ class Database:
             self.conninfo,
             min_size=1,
             max_size=connections_max,
-            kwargs={"autocommit": True},
+            kwargs={"autocommit": True, "prepare_threshold": PREPARED_AFTER},
             open=False,
             timeout=ACQUIRE_S,
             reconnect_timeout=0.0,
             num_workers=1,
             name="detent",
         )
+        self._pool._pool = WarmFirst()  # the library lends the one that has rested longest
         self._threads = ThreadPoolExecutor(connections_max, thread_name_prefix="detent-postgres")
         self._is_open = False
 
@@ -102,7 +115,7 @@ class Database:
         """A connection of one's own while the block goes on; what is not committed then never was."""
         self.open()
         try:
-            with self._pool.connection() as connection:
+            with self._pool.connection() as connection, _close_confused(connection):
                 yield connection
         except PoolClosed:
             raise JournalError(f"{self.name}: this host is closed") from None
@@ -110,6 +123,22 @@ class Database:
     async def aside(self, do: Callable[Q, R], *args: Q.args, **given: Q.kwargs) -> R:
         """Do something with the database in a thread, so that nobody else waits for it."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: do(*args, **given))
+
+
+@contextmanager
+def _close_confused(connection: psycopg.Connection) -> Iterator[None]:
+    """Let go of a connection whose server does not know a statement that the driver takes for prepared."""
+    try:
+        yield
+    except Exception as error:
+        if psycopg.errors.InvalidSqlStatementName in (type(error), type(error.__cause__)):
+            connection.close()  # the pool makes another
+        raise
+
+
+def join_messages(connection: psycopg.Connection, count: int) -> AbstractContextManager[object]:
+    """Send several statements as one message; one alone is quicker as it is."""
+    return connection.pipeline() if count > 1 else nullcontext()
 
 
 def is_gone(error: BaseException) -> bool:

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg
 from msgspec.structs import replace
@@ -37,21 +37,22 @@ from detent.host.parts.outcome import (
 from detent.host.parts.restore_gap import find_clearance, meet_gap, open_gap
 from detent.host.parts.secret import NONE, Secrets, hide, list_secrets
 from detent.host.postgres.fold_transaction import Moment
+from detent.host.postgres.head_start import BegunCall, HeadStart
 from detent.host.postgres.host_protocol import PostgresPerformer
-from detent.host.postgres.job_delivery import TAKE_OVER, Beginning, Delivery, begin, hand_on, is_possible, take_over
+from detent.host.postgres.job_delivery import (
+    TAKE_OVER,
+    Beginning,
+    Delivery,
+    begin,
+    hand_on,
+    is_possible,
+    list_left,
+    take_over,
+)
 from detent.host.postgres.job_queue import RULES_NEEDED, end_job, find_job, name_need, name_place
 from detent.host.standing import ASK_WITHIN_S, settle_time
 
 CRASHED = UnknownOutcome()
-
-
-class BegunCall(NamedTuple):
-    """A run as it stands, the contract if it is to be carried out, and who is to do that."""
-
-    live: LoadedRun
-    contract: Contract | None = None
-    queue: str = ""  # of those who can, where this worker cannot
-    beginning: Beginning = Beginning(False)
 
 
 class Crew:
@@ -63,6 +64,7 @@ class Crew:
         self._under_way: dict[tuple[str, str], asyncio.Task[Any]] = {}
         self._aborted: set[tuple[str, str]] = set()
         self._stopped: set[tuple[str, str]] = set()  # before they were called
+        self.head_start = HeadStart(host)
         self._lingering: set[tuple[str, str]] = set()
         self.is_closing = False
 
@@ -80,12 +82,21 @@ class Crew:
         if task is not None:
             self._aborted.add((run_id, contract_id))
             task.cancel()
-        elif any(wanted.mark == (run_id, contract_id) for wanted in self._in_hand):
+        elif any(wanted.mark == (run_id, contract_id) for wanted in (*self._in_hand, *self.head_start.list_begun())):
             self._stopped.add((run_id, contract_id))  # it is about to be called
 
     def list_under_way(self) -> tuple[tuple[str, str], ...]:
         """Every contract whose effect is being called here, with its run."""
         return tuple(self._under_way)
+
+    async def take_up_left(self) -> int:
+        """Go on with what this worker has begun and has neither in hand nor a job for; how much that was."""
+        worker = self._host.queue.worker_id
+        found = await self._host.ask(list_left, worker) if worker and not self.is_closing else ()
+        left = [one for one in found if Delivery(*one, worker) not in self._in_hand]
+        for run_id, contract_id, turn in left:
+            self._host.own(self.perform(run_id, contract_id, turn))
+        return len(left)
 
     async def perform(self, run_id: str, contract_id: str, turn: int) -> None:
         """A job says that a contract is to be carried out."""
@@ -111,7 +122,8 @@ class Crew:
             tries += 1
             return await host.ask(self._look_and_begin, wanted)
 
-        live, contract, queue, begun = await host.surely(try_to_begin)
+        ahead = self.head_start.take(wanted)
+        live, contract, queue, begun = await host.surely(try_to_begin) if ahead is None else ahead
         if contract is None:
             await self._end_unwanted(live, wanted)
             return
@@ -413,7 +425,7 @@ class Crew:
             moved = replace(doubtful(contract, UnknownOutcome(describe_exception(error), "engine_error")), at=at)
         try:
             await self.hand_in(live, contract, wanted, moved)
-        except DetentError as problem:
+        except (DetentError, psycopg.Error) as problem:  # then it is found by `take_up_left`
             self._host.report(live.run.id, problem)
 
     async def _child(self, live: LoadedRun, contract: Contract) -> Outcome:

@@ -18,15 +18,16 @@ from detent.host.parts.child import child_id
 from detent.host.parts.clock import Clock
 from detent.host.parts.fold import FoldPlan, FoldRoom
 from detent.host.parts.idempotency_claim import Claims
-from detent.host.parts.journal_query import Batch, EventRow
-from detent.host.parts.loaded_run import LoadedRun, Point, beginning, load, replay
+from detent.host.parts.journal_query import Batch
+from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.outbox import Outbox
 from detent.host.parts.restore_gap import open_gap
 from detent.host.policy_check import Rulings
 from detent.host.postgres.connection import GONE
 from detent.host.postgres.job_queue import ANYWHERE, QUEUE, JobQueue, QueuedJob, name_need, name_place
-from detent.host.postgres.journal import SHORT, Overtaken, PostgresJournal, take_claims, write_batch
+from detent.host.postgres.journal import Overtaken, PostgresJournal, take_claims, write_batch
 from detent.host.postgres.postgres_reader import PostgresReader
+from detent.host.postgres.remembered_run import Held, bring_up, copy_run
 from detent.host.postgres.statement_batch import Statements
 
 LOCK = (
@@ -91,8 +92,6 @@ class Moment(NamedTuple):
 
 Make = Callable[[Moment], Sequence[Event]]  # what is to be folded, decided while the run is locked
 Put = Callable[[Statements, Sequence[QueuedJob]], None]
-Held = tuple[str, int, int]  # a contract, the worker that has begun it, and its turn
-NOTHING: Held = ("", 0, 0)  # is in anybody's hands that the fold is about
 
 
 class Folded(NamedTuple):
@@ -340,51 +339,6 @@ def _find_awaited(contract: Contract | None) -> str:
     return str(contract.question.data.get("run_id", ""))
 
 
-def bring_up(  # where it is, and where it was
-    journal: PostgresJournal,
-    run_id: str,
-    no: int,
-    seq: int,
-    head: bytes,
-    cached: LoadedRun | None,
-    found: Sequence[EventRow] = (),
-) -> LoadedRun:
-    """A run as it is at an event, from what this process has of it and what was written since, `found` or not yet."""
-    if cached is not None and (cached.run.seq > seq or cached.no != no):
-        cached = None
-    if cached is None and seq > SHORT:
-        return load(journal, run_id)
-    if cached is not None and (cached.run.seq, cached.head) == (seq, head):
-        return copy_run(cached)
-    known = point = (
-        beginning(run_id) if cached is None else Point(cached.run.seq, cached.run, cached.head, cached.machine)
-    )
-    is_found = bool(found) and found[0][0] == known.seq + 1 and found[-1][0] == seq
-    for point in replay(journal, no, known, seq, found if is_found else ()):  # noqa: B007  # the last one is wanted
-        pass
-    if (point.seq, point.head) != (seq, head) or point.machine is None:
-        return load(journal, run_id)
-    live = LoadedRun(no, point.machine, point.run, point.head, seq - known.seq)
-    if cached is not None:
-        live.since += cached.since
-        live.since_bytes, live.snapshot_bytes = cached.since_bytes, cached.snapshot_bytes
-    return live
-
-
-def copy_run(live: LoadedRun) -> LoadedRun:
-    """The same run, to be moved while the other stays as it is."""
-    copied = LoadedRun(live.no, live.machine, live.run, live.head, live.since)
-    copied.since_bytes, copied.snapshot_bytes, copied.listed = live.since_bytes, live.snapshot_bytes, live.listed
-    return copied
-
-
-def is_likely(cached: LoadedRun, about: Held) -> bool:
-    """Whether a run is probably still as it was last seen: nobody else has anything to do for it."""
-    if about[0] and not about[1]:
-        return False
-    return all(one.status is not Status.RUNNING or one.id == about[0] for one in cached.run.contracts)
-
-
 def fold_run(  # noqa: PLR0913  # one transaction needs to know all this
     host: FoldingHost,
     connection: psycopg.Connection,
@@ -421,11 +375,12 @@ def fold_run(  # noqa: PLR0913  # one transaction needs to know all this
                 folded = found
                 commit = connection.execute("commit")
                 folded = found._replace(is_told=tell(connection, found))  # it is in a transaction of its own
-            else:
-                connection.execute("rollback")
+        if folded is None:
+            _roll_back(connection)  # by itself: the driver forgets what it has prepared then, at the end of a message
     except Exception as error:
         if folded is not None and commit is not None and commit.statusmessage == "COMMIT":
-            return folded._replace(is_told=False)  # only others were not told
+            connection.close()  # only others were not told
+            return folded._replace(is_told=False)
         _roll_back(connection)
         if presumed is not None and isinstance(error, WRONG):
             raise WrongPresumption from None

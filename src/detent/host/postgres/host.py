@@ -42,7 +42,7 @@ from detent.host.postgres.artefact_table import ArtefactTable
 from detent.host.postgres.connection import GONE, Database
 from detent.host.postgres.contract_executor import Crew
 from detent.host.postgres.database_clock import DatabaseClock
-from detent.host.postgres.fold_transaction import Folded, Moment
+from detent.host.postgres.fold_transaction import Folded, Moment, WrongPresumption
 from detent.host.postgres.job_queue import USUAL, Handle, JobQueue
 from detent.host.postgres.notification import HintSender
 from detent.host.postgres.postgres_reader import PATIENCE_S, PostgresReader
@@ -111,7 +111,7 @@ class PostgresHost(PostgresRoom, Verbs):
         self.places = WorkPlaces(self, self.crew, self.place, lease_s)
         handlers: dict[str, Handle] = {"perform": self.crew.perform, "wake": self.wakes.wake}
         handlers |= {"hand_up": self.hand_up, "end_child": self.end_child, "pass_place_on": self.pass_place_on}
-        self.queue = JobQueue(database, handlers, slots, queues, self.place)
+        self.queue = JobQueue(database, handlers, self.crew.head_start.begin, slots, queues, self.place)
 
     async def __aenter__(self) -> Self:
         """Open the journal; what was left at work is taken up by `recover`, and by any worker that goes on."""
@@ -202,6 +202,14 @@ class PostgresHost(PostgresRoom, Verbs):
 
         return await self.fold(live, make, machine=machine)
 
+    async def _answer(self, run_id: str, contract_id: str, answer: Mapping[str, Any], id: str, who: Identity) -> Run:
+        """Answer what this process remembers a run to ask; what it would refuse on that ground is asked of the run."""
+        known = self.recall(run_id)
+        if known is not None:
+            with suppress(WrongPresumption, Refused):
+                return await self._answer_to(known, contract_id, answer, id, who)
+        return await super()._answer(run_id, contract_id, answer, id, who)
+
     async def _has(self, live: LoadedRun, event_id: str) -> bool:
         async with self.take_turn(live.run.id):
             return await self.database.aside(self.journal.has_event, live.no, event_id)
@@ -263,7 +271,7 @@ class PostgresHost(PostgresRoom, Verbs):
         if self.is_working and not self._is_at_it and not self.crew.is_closing:
             self._is_at_it = True
             self.queue.start()
-            self.own(self.sweep.run(self._tend))
+            self.own(self.sweep.run(self._tend, self.crew.take_up_left))
 
     async def _tend(self) -> None:
         await self.places.tend()

@@ -1,7 +1,7 @@
 """What the parts of this host need of it: each knows what it needs, and none of them knows the host."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 import psycopg
@@ -19,9 +19,10 @@ from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.progress_listener import Onlookers
 from detent.host.parts.secret_box import SecretKeeper
 from detent.host.postgres.connection import Database
-from detent.host.postgres.fold_transaction import Held, Make
+from detent.host.postgres.fold_transaction import Make
 from detent.host.postgres.job_queue import JobQueue
 from detent.host.postgres.journal import PostgresJournal
+from detent.host.postgres.remembered_run import Held
 
 Q = ParamSpec("Q")
 R = TypeVar("R")
@@ -39,6 +40,9 @@ class PostgresMover(Protocol):
 
     def load(self, run_id: str, connection: psycopg.Connection | None = None) -> LoadedRun:
         """The run as it stands now, from any thread; on a connection, where one is at hand."""
+
+    def load_all(self, run_ids: Sequence[str], connection: psycopg.Connection) -> Sequence[LoadedRun | None]:
+        """Several runs as they stand now, asked for in one message; None for one that is not there."""
 
     async def look(self, run_id: str) -> LoadedRun:
         """The run as it stands now."""

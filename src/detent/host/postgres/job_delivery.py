@@ -1,5 +1,6 @@
 """A contract that a job points at: begun once, taken over from the dead, or handed on to those who can do it."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import psycopg
@@ -21,6 +22,13 @@ FIND = (
 )
 TAKE_OVER = (
     "update work set worker = %s where run = %s and contract_id = %s and turn = %s and worker in (%s, %s) returning 1"
+)
+LEFT_S = 30.0
+LEFT = (
+    "select runs.run_id, work.contract_id, work.turn from work join runs on runs.no = work.run where work.worker = %s"
+    " and work.begun_at < extract(epoch from clock_timestamp()) - %s"
+    " and not exists (select 1 from procrastinate_jobs where task_name = 'perform' and status in ('todo', 'doing')"
+    " and args = jsonb_build_object('run_id', runs.run_id, 'contract_id', work.contract_id, 'turn', work.turn))"
 )
 PIN = (
     "insert into pins (run_id, place) values (%s, %s) on conflict (run_id) do update set place = pins.place"
@@ -66,14 +74,24 @@ def begin(connection: psycopg.Connection, wanted: Delivery, place: str, is_lazy:
 
 
 def _begin(connection: psycopg.Connection, wanted: Delivery, is_lazy: bool) -> Beginning:
-    given = {**wanted._asdict(), "stalled_s": STALLED_S, "commit": "off" if is_lazy else None}
-    if connection.execute(BEGIN, given).fetchone() is not None:
+    if ask_to_begin(connection, wanted, is_lazy).fetchone() is not None:
         return Beginning(True)
+    given = {**wanted._asdict(), "stalled_s": STALLED_S}
     row = connection.execute(FIND, given).fetchone()
     if row is None:
         return Beginning(False)  # it is over, or has another turn
     holder, is_alive = row
     return Beginning(False, 0 if is_alive and holder != wanted.worker else int(holder or 0))
+
+
+def ask_to_begin(connection: psycopg.Connection, wanted: Delivery, is_lazy: bool) -> psycopg.Cursor:
+    """Begin a turn that nobody has begun; the cursor has a row if that was done, in a pipeline later."""
+    return connection.execute(BEGIN, {**wanted._asdict(), "commit": "off" if is_lazy else None})
+
+
+def list_left(connection: psycopg.Connection, worker: int) -> Sequence[tuple[str, str, int]]:
+    """What a worker has begun a while ago without a job for it: run, contract and turn."""
+    return connection.execute(LEFT, (worker, LEFT_S)).fetchall()
 
 
 def take_over(connection: psycopg.Connection, wanted: Delivery, no: int, dead: int) -> bool:

@@ -22,6 +22,7 @@ from procrastinate.job_context import JobContext
 from procrastinate.jobs import Job
 from procrastinate.worker import Worker
 from psycopg.rows import dict_row
+from psycopg_pool import PoolTimeout
 
 from detent.host.postgres.connection import Database
 from detent.host.postgres.statement_batch import Statements
@@ -51,7 +52,8 @@ FETCH = (  # one after the other, until there is none
     "with recursive taken(number, job) as ("
     "select 1, procrastinate_fetch_job_v2(%(queues)s::varchar[], %(worker_id)s) union all"
     " select number + 1, procrastinate_fetch_job_v2(%(queues)s::varchar[], %(worker_id)s) from taken"
-    " where (job).id is not null and number < %(most)s) select (job).* from taken where (job).id is not null"
+    " where (job).id is not null and number < %(most)s)"
+    " select (job).*, set_config('synchronous_commit', 'off', true) from taken where (job).id is not null"
 )
 END = "delete from procrastinate_jobs where id = %s and worker_id = %s"
 CHANNEL = "procrastinate_any_queue_v1"
@@ -61,6 +63,7 @@ HINT = json.dumps({"type": "job_inserted", "job_id": 0})
 logging.getLogger("procrastinate").setLevel(logging.CRITICAL)
 
 Handle = Callable[..., Awaitable[None]]
+Prepare = Callable[[psycopg.Connection, int, Sequence[Job]], None]  # jobs that a worker has just taken
 
 
 def name_need(effect: str, source: str) -> str:
@@ -121,15 +124,19 @@ class JobQueue:
     """Puts jobs into the queue and takes them out of it."""
 
     def __init__(
-        self, database: Database, handlers: Mapping[str, Handle], slots: int, queues: Sequence[str], place: str
+        self,
+        database: Database,
+        handlers: Mapping[str, Handle],
+        prepare: Prepare,
+        slots: int,
+        queues: Sequence[str],
+        place: str,
     ) -> None:
-        self._database, self._slots = database, slots
+        self._database, self._prepare, self._slots = database, prepare, slots
         taken = {SHARED: QUEUE, OWN: name_place(place), LOCAL: ANYWHERE}
         self.is_own, self.is_shared = OWN in queues, SHARED in queues
         self.names = {taken[one] for one in queues}  # the queues it takes jobs from
-        self._conninfo = database.add_option(LAZY)
-        self._taking: psycopg.AsyncConnection[dict[str, Any]] | None = None
-        connector = procrastinate.PsycopgConnector(conninfo=self._conninfo, min_size=1, max_size=3)
+        connector = procrastinate.PsycopgConnector(conninfo=database.add_option(LAZY), min_size=1, max_size=3)
         self.app = procrastinate.App(connector=connector)
         for name, handle in handlers.items():
             self.app.task(name=name, pass_context=True)(_make_taker(handle))
@@ -208,12 +215,21 @@ class JobQueue:
         return self._fetched.popleft() if self._fetched else None
 
     async def _take(self, worker_id: int, most: int) -> list[Job]:
-        """Take jobs on a connection of its own: a pool and its checks cost more than the question."""
-        if self._taking is None:
-            raise psycopg.OperationalError("there is no connection")
+        """Take jobs, and begin what can be begun, in one thread on one connection."""
         given = {"queues": sorted(self.names), "worker_id": worker_id, "most": most}
-        cursor = await self._taking.execute(FETCH, given)
-        return [Job.from_row(row) for row in await cursor.fetchall()]
+
+        def take() -> list[Job]:
+            with self._database.connection() as connection:
+                rows = connection.cursor(row_factory=dict_row).execute(FETCH, given).fetchall()
+                jobs = [Job.from_row(row) for row in rows]
+                if jobs:
+                    self._prepare(connection, worker_id, jobs)
+                return jobs
+
+        try:
+            return await self._database.aside(take)
+        except PoolTimeout:
+            return []  # all connections are lent: nothing was asked
 
     async def _gather(self, busy: int) -> None:
         """Where there is enough to do, let a few jobs come together before they are asked for."""
@@ -253,7 +269,7 @@ class JobQueue:
         pause_s = PAUSE_S
         while not self._is_closing:
             try:
-                async with self.app.open_async(), await self._connect() as self._taking:
+                async with self.app.open_async():
                     worker = QuietWorker(
                         self.app,
                         queues=None,  # it hears of every queue at one place, and takes what is its own (`_fetch_job`)
@@ -274,7 +290,7 @@ class JobQueue:
             except (exceptions.ConnectorException, psycopg.Error, OSError):
                 self.outages += 1
             finally:
-                self._worker, self._taking = None, None
+                self._worker = None
                 self._is_drained = False
                 self._fetched.clear()  # what it took and did not begin is put back with all that is its own
                 self._ended.clear()
@@ -282,9 +298,6 @@ class JobQueue:
             if not self._is_closing:
                 await asyncio.sleep(pause_s)
                 pause_s = min(PAUSE_S_MAX, 2 * pause_s)
-
-    async def _connect(self) -> psycopg.AsyncConnection[dict[str, Any]]:
-        return await psycopg.AsyncConnection.connect(self._conninfo, autocommit=True, row_factory=dict_row)
 
     async def _say_ready(self, worker: Worker) -> None:
         while worker.worker_id is None or worker._loop is None:  # noqa: ASYNC110  # the library rings no bell

@@ -134,7 +134,7 @@ class PostgresJournal(Listing):
             yield
             return
         with self._connect() as connection, connection.transaction():
-            connection.execute(ONE_MOMENT)
+            connection.execute(ONE_MOMENT, prepare=False)
             self._held.connection = connection
             try:
                 yield
@@ -159,12 +159,7 @@ class PostgresJournal(Listing):
 
     def read_on(self, run_id: str, after: int) -> NewEvents | None:
         """Where a run is, with the first events after one that this process knows, in one question."""
-        rows = self.rows(READ_ON, (after, SHORT, run_id))
-        if not rows:
-            return None
-        found = [(row[3], row[4], row[5]) for row in rows if row[3] is not None]
-        no, seq, head, *_ = rows[0]
-        return NewEvents(no, seq, head, found)
+        return gather_new(self.rows(READ_ON, (after, SHORT, run_id)))
 
     def cursor(self) -> int:
         """The place of the newest event before which nothing more can come."""
@@ -175,6 +170,20 @@ class PostgresJournal(Listing):
         return [
             Step(*row) for row in self.rows(f"{STEPS}{WRITTEN} order by rowid limit ?", (after, self.places, limit))
         ]
+
+
+def gather_new(rows: Sequence[Any]) -> NewEvents | None:
+    """What the answer to `READ_ON` says of a run; None where there is none."""
+    if not rows:
+        return None
+    found = [(row[3], row[4], row[5]) for row in rows if row[3] is not None]
+    no, seq, head, *_ = rows[0]
+    return NewEvents(no, seq, head, found)
+
+
+def ask_on(connection: psycopg.Connection, run_id: str, after: int) -> psycopg.Cursor:
+    """Ask where a run is, for `gather_new`; in a pipeline the answer comes later."""
+    return connection.execute(_translate(READ_ON), (after, SHORT, run_id))
 
 
 def _ask(connection: psycopg.Connection, query: str, values: Sequence[Any]) -> list[Any]:

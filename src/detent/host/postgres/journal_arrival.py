@@ -101,7 +101,7 @@ class Arrival:
         """Drop what a move brought that was given up."""
         with self._database.connection() as connection, connection.transaction():
             if connection.execute("delete from meta where name = %s returning 1", (ARRIVING,)).fetchone() is not None:
-                connection.execute(CLEAR)
+                connection.execute(CLEAR, prepare=False)
 
     def take(self, tables: Tables, head: JournalHead, home: Path) -> None:
         """Take over everything in one transaction, and compare; it cannot be used before `open`."""

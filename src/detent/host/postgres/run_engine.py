@@ -4,7 +4,7 @@ import asyncio
 import threading
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -26,24 +26,22 @@ from detent.host.parts.outbox import Outbox
 from detent.host.parts.progress_listener import Onlookers
 from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
-from detent.host.postgres.connection import GONE, Database, explain, is_gone
+from detent.host.postgres.connection import GONE, Database, explain, is_gone, join_messages
 from detent.host.postgres.database_clock import DatabaseClock
-from detent.host.postgres.fold_transaction import (
-    NOTHING,
-    CommitCut,
-    Folded,
-    Held,
-    Make,
-    WrongPresumption,
-    bring_up,
-    copy_run,
-    fold_run,
-    is_likely,
-)
+from detent.host.postgres.fold_transaction import CommitCut, Folded, Make, WrongPresumption, fold_run
 from detent.host.postgres.job_queue import JobQueue
-from detent.host.postgres.journal import Overtaken, PostgresJournal, take_claims, write_batch
+from detent.host.postgres.journal import (
+    NewEvents,
+    Overtaken,
+    PostgresJournal,
+    ask_on,
+    gather_new,
+    take_claims,
+    write_batch,
+)
 from detent.host.postgres.notification import ABORTED, Hint, HintSender
 from detent.host.postgres.postgres_reader import PostgresReader
+from detent.host.postgres.remembered_run import NOTHING, Held, PresumedRun, bring_up, copy_run, is_likely
 from detent.host.postgres.statement_batch import Statements
 from detent.redaction import ambient_redactor
 
@@ -110,9 +108,36 @@ class PostgresRoom(Precautions):
         now = journal.read_on(run_id, 0 if cached is None else cached.run.seq)
         if now is None:
             raise Unknown(f"there is no run {run_id}")
+        return self._bring_up(journal, run_id, now, cached)
+
+    def load_all(self, run_ids: Sequence[str], connection: psycopg.Connection) -> list[LoadedRun | None]:
+        """Several runs as they stand now, asked for in one message; None for one that is not there."""
+        journal = self.journal.inside(connection)
+        with self._cache_lock:
+            known = [self._cache.get(run_id) for run_id in run_ids]
+        with join_messages(connection, len(run_ids)):
+            asked = [
+                ask_on(connection, run_id, 0 if cached is None else cached.run.seq)
+                for run_id, cached in zip(run_ids, known, strict=True)
+            ]
+        found = [gather_new(cursor.fetchall()) for cursor in asked]
+        return [
+            None if now is None else self._bring_up(journal, run_id, now, cached)
+            for run_id, now, cached in zip(run_ids, found, known, strict=True)
+        ]
+
+    def _bring_up(self, journal: PostgresJournal, run_id: str, now: NewEvents, cached: LoadedRun | None) -> LoadedRun:
         live = bring_up(journal, run_id, now.no, now.seq, bytes(now.head), cached, now.found)
         self._keep(copy_run(live))
         return live
+
+    def recall(self, run_id: str) -> PresumedRun | None:
+        """A run as this process remembers it, where nobody else should have moved it since."""
+        with self._cache_lock:
+            cached = self._cache.get(run_id)
+        if cached is None or not is_likely(cached, NOTHING):
+            return None
+        return PresumedRun(cached)
 
     async def look(self, run_id: str) -> LoadedRun:
         """The run as it stands now."""
@@ -208,10 +233,12 @@ class PostgresRoom(Precautions):
     ) -> Run:
         """Fold what `make` says while the run is locked; `live` is the run as it is then.
 
-        Where it is about a contract, `make` learns in whose hands that is; `about` says in whose it should be.
+        Where it is about a contract, `make` learns in whose hands that is; `about` says in whose it should be. A
+        `PresumedRun` is only moved if it is still as it was presumed to be; else it raises `WrongPresumption`.
         """
         async with self.take_turn(live.run.id):
-            folded = await self._fold(live.run.id, make, None, machine, patience_s, about)
+            head = live.head if isinstance(live, PresumedRun) else None
+            folded = await self._fold(live.run.id, make, None, machine, patience_s, about, head)
         now = folded.live
         live.run, live.head, live.machine, live.no = now.run, now.head, now.machine, now.no
         return now.run
@@ -224,6 +251,7 @@ class PostgresRoom(Precautions):
         machine: Machine | None = None,
         patience_s: float = PATIENCE_S,
         about: Held = NOTHING,
+        head: bytes | None = None,
     ) -> Folded:
         """Fold until it is committed: anew where somebody was quicker, and when the database is back."""
         if self.is_closing:
@@ -232,7 +260,7 @@ class PostgresRoom(Precautions):
         until, tries, pause_s = loop.time() + patience_s, 0, PAUSE_S
         while True:
             try:
-                folded = await self.database.aside(self._fold_once, run_id, make, first, machine, about)
+                folded = await self.database.aside(self._fold_once, run_id, make, first, machine, about, head)
                 break
             except (Overtaken, psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure):
                 tries += 1
@@ -253,15 +281,25 @@ class PostgresRoom(Precautions):
         return folded
 
     def _fold_once(
-        self, run_id: str, make: Make, first: LoadedRun | None, machine: Machine | None, about: Held
+        self,
+        run_id: str,
+        make: Make,
+        first: LoadedRun | None,
+        machine: Machine | None,
+        about: Held,
+        head: bytes | None = None,
     ) -> Folded:
         with self._cache_lock:
             cached = self._cache.get(run_id)
+        if head is not None and (cached is None or cached.head != head):
+            raise WrongPresumption
         if first is not None:
             first = LoadedRun(0, first.machine, Run(id=run_id), genesis(run_id), is_new=True)
         elif cached is not None and is_likely(cached, about):
             with suppress(WrongPresumption, DetentError):  # what is wrong is said of the run as it is, never as it was
                 return self._fold_as(run_id, make, first, machine, about, cached, about)
+        if head is not None:
+            raise WrongPresumption
         return self._fold_as(run_id, make, first, machine, about, cached)
 
     def _fold_as(  # one transaction needs to know all this

@@ -136,12 +136,12 @@ def init(database: Database) -> int:
             raise JournalError(_NEWER.format(database.name, found, VERSION))
         if not found:
             connection.execute(f"create schema if not exists {SCHEMA_NAME}")
-            connection.execute(FIRST)
-            connection.execute(SchemaManager.get_schema())
+            connection.execute(FIRST, prepare=False)
+            connection.execute(SchemaManager.get_schema(), prepare=False)
             connection.execute("insert into meta values ('queue', %s)", (version("procrastinate"),))
             found = 1
         while found < VERSION:
-            connection.execute(MIGRATIONS[found])
+            connection.execute(MIGRATIONS[found], prepare=False)
             found += 1
         for trigger in QUIET:
             connection.execute(f"alter table procrastinate_jobs disable trigger {trigger}")

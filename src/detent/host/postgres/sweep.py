@@ -52,8 +52,13 @@ def sweep(connection: psycopg.Connection, queue: JobQueue, *, is_own_time: bool)
             queue.put_now(connection, QueuedJob("wake", {"run_id": run_id}))
             swept += 1
         if swept:
-            connection.execute(COUNT, (swept,))
+            count_swept(connection, swept)
     return swept
+
+
+def count_swept(connection: psycopg.Connection, count: int) -> None:
+    """Keep for all to see how often something had to be put right."""
+    connection.execute(COUNT, (count,))
 
 
 class Sweep:
@@ -63,13 +68,16 @@ class Sweep:
         self._host = host
         self.swept = 0  # by this process
 
-    async def run(self, tend: Callable[[], Awaitable[None]]) -> None:
-        """Sweep for as long as the host is open, and tend this worker's place."""
+    async def run(self, tend: Callable[[], Awaitable[None]], take_up_left: Callable[[], Awaitable[int]]) -> None:
+        """Sweep for as long as the host is open, tend this worker's place, and take up what it has left itself."""
         await self._host.queue.ready()
         while not self._host.is_closing:
             try:
                 await tend()
                 await asyncio.sleep(SWEEP_S)
                 self.swept += await self._host.ask(sweep, self._host.queue, is_own_time=self._host.is_own_time)
+                if left := await take_up_left():
+                    self.swept += left
+                    await self._host.ask(count_swept, left)
             except (*GONE, JournalError):
                 await asyncio.sleep(SWEEP_S)  # the database is away; the next round finds it
