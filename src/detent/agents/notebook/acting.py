@@ -173,6 +173,7 @@ class Acting:
         self._say({"cell": cell.id, "code": cell.content})
         executed: list[dict[str, Any]] = []
         repairs, limit = [*cell.repairs], limits(book)
+        asyncio.get_running_loop().call_soon(self._read_ahead)  # while the kernel works, this process has time
         while True:
             execution = await kernel.execute(
                 cell.content,
@@ -196,6 +197,14 @@ class Acting:
         self._update_displays(execution)
         await self._keep_state(kernel, execution, len(executed), is_due=repeat == "once")
         return self._judge(execution, cell)
+
+    def _read_ahead(self) -> None:
+        """Read the cell that comes next: its reading is kept, and what follows this cell needs it at once."""
+        at = self.book.position + 1
+        step = action_of(self.book.queue[at]) if at < len(self.book.queue) else {}
+        cell = self.book.cell(str(step.get("codecell_id") or "")) if step.get("action") == "exec" else None
+        if cell is not None and cell.type == "code":
+            read_cell(self.book, cell.content)
 
     def _enter_row(
         self, cell: Cell, execution: "CellExecution", repeat: str, inputs: tuple[str, ...]
