@@ -242,7 +242,7 @@ def test_what_decides_a_class_alone_or_as_a_pair_and_what_only_one_class_has_is_
 
 
 def test_months_by_name_make_a_date_and_values_at_odd_times_are_not_filled_up(tmp_path: Path) -> None:
-    names = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+    names = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
     rows = [(1950 + n // 12, names[n % 12], 100 + n + 20 * (n % 12 == 6)) for n in range(96)]
     path = write(tmp_path / "flights.csv", "year,month,passengers", rows)
     found = run_cells(path, goal="forecast passengers for the next 12 months", last="series")
