@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from detent.agents.notebook.action import code_cell
-from detent.agents.notebook.caution import CellFinding, findings
 from detent.agents.notebook.cell import Cell, Output, metadata_of
 from detent.agents.notebook.cell_text import action_of, code_of
 from detent.agents.notebook.debug import repair
-from detent.agents.notebook.kernel_restore import way_given
+from detent.agents.notebook.kernel_restore import read_cell, speaks_python, way_given
 from detent.agents.notebook.kernels import NeedsConsent, describe_effects, limits, outputs_of, variable_changes
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.planning import consent
@@ -56,14 +55,6 @@ def doorway(store: ScriptStore, action: dict[str, Any], number: int) -> dict[str
         call = {"done": _times_done(store, cell), "action": "exec", "cell_id": cell.id, "code": cell.content, **told}
         return {"door": "notebook.once", "call": call}
     return {"door": "notebook.act", "call": {"n": number, "cell_id": cell.id, "code": cell.content, **told}}
-
-
-def read_cell(book: NotebookState, code: str) -> list[CellFinding]:
-    """What a cell might do to the world."""
-    kernel = book.given_input.get("kernel") or {}
-    if str(book.kernel_language.get("name") or "python") != "python":
-        return []
-    return findings(code, str(kernel.get("cwd") or ""))
 
 
 def is_reviewed(book: NotebookState) -> bool:
@@ -219,9 +210,10 @@ class Acting:
         """Keep the variables where doing everything again is not possible, or would take long."""
         store = self.store
         language = kernel.language_info
-        if language and language.get("name") != "python" and language != self.book.kernel_language:
+        is_usual = language.get("name") == "python" and speaks_python(self.book)
+        if language and not is_usual and language != self.book.kernel_language:
             store.set("kernel_language", language)
-        if execution.status in ("dead", "timeout"):
+        if execution.status in ("dead", "timeout") or language.get("name", "python") != "python":
             return
         made = await self.notebooks.bench.checkpoint(
             self.book, kernel, len(self.book.executed) + count, worked_s=execution.duration_s, is_due=is_due
