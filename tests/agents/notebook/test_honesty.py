@@ -281,3 +281,20 @@ def test_groups_are_told_by_what_sets_them_apart() -> None:
     said = comment("train", read_goal("find groups"), given(**facts))
     assert "- group 1, 4 (40%) rows: `age` 61.2 (all rows 40)" in said
     assert "close to the mean of all rows" in said
+
+
+def test_no_direction_is_told_for_what_the_others_add_up_to_and_no_copy_of_a_date_is_a_feature(tmp_path: Path) -> None:
+    draw, rows = random.Random(6), list[tuple[Any, ...]]()
+    for n in range(240):
+        a, b, free = draw.gauss(0, 1), draw.gauss(0, 1), draw.gauss(0, 1)
+        rows.append(
+            (2000 + n // 12, n % 12 + 1, a, b, a + b + draw.gauss(0, 0.05), free, a + 3 * free + draw.gauss(0, 1))
+        )
+    path = write(tmp_path / "parts.csv", "year,month,a,b,both,free,y", rows)
+    found = run_cells(path, goal="predict y", last="explain")
+    assert not [name for name in found["features"].columns if str(name).startswith("date:")]
+    facts = found["facts"]
+    assert set(facts.get("blurred")) == {"a", "b", "both"}
+    assert {row[0] for row in facts.get("effects")} == {"free", "year", "month"}
+    told = given(task="regression", best="ridge", target="y", effects=facts.get("effects"), blurred=["a", "b"])
+    assert "No direction is told for `a`, `b`" in "\n".join(describe_drivers(read_goal("predict y"), told))
