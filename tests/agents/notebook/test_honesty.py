@@ -14,6 +14,7 @@ from detent.agents.notebook.analysis.fact import FACTS, Facts
 from detent.agents.notebook.analysis.goal import figure, read_goal, target_of
 from detent.agents.notebook.analysis.narrative import comment
 from detent.agents.notebook.analysis.outlook import describe_forecast
+from detent.agents.notebook.analysis.recipe import recipe
 from detent.agents.notebook.analysis.report import summary
 from tests.agents.notebook.cells import run_cells
 
@@ -75,7 +76,7 @@ def test_a_baseline_that_is_best_is_called_one_and_large_values_are_readable() -
     facts: dict[str, Any] = {"task": "forecast", "lead": "rmse", "best": "last value again", "scores": [base]}
     facts |= {"baseline_row": base, "gain": 0.0, "future": [["2010-04-01 00:00", 143400.4, 1e5, 2e5, 9e4, 3e5]]}
     said = "\n".join(describe_forecast(goal, given(**facts)))
-    assert "**No model beats the baseline**: “last value again”" in said
+    assert "**No model that was tried beats the baseline**: “last value again”" in said
     assert "| 2010-04-01 | 143,400 | 100,000 – 200,000 | 90,000 – 300,000 |" in said
     better = facts | {"best": "theta", "scores": [base, {"model": "theta", "rmse": 40, "folds": 5}], "gain": 0.1}
     assert "10% less error than the best baseline, “last value again” (RMSE 44.5)" in "\n".join(
@@ -298,3 +299,17 @@ def test_no_direction_is_told_for_what_the_others_add_up_to_and_no_copy_of_a_dat
     assert {row[0] for row in facts.get("effects")} == {"free", "year", "month"}
     told = given(task="regression", best="ridge", target="y", effects=facts.get("effects"), blurred=["a", "b"])
     assert "No direction is told for `a`, `b`" in "\n".join(describe_drivers(read_goal("predict y"), told))
+
+
+def test_a_season_seen_in_few_years_is_taken_up(tmp_path: Path) -> None:
+    draw = random.Random(7)
+    wave = [0, 2, 7, 12, 16, 18, 17, 12, 6, 0, -4, -3]
+    rows = [
+        (f"{2019 + n // 12}-{n % 12 + 1:02d}", 100 + n / 2 + 2 * wave[n % 12] + draw.gauss(0, 2)) for n in range(60)
+    ]
+    path = write(tmp_path / "sales.csv", "month,sales", rows)
+    found = run_cells(path, goal="forecast sales for the next 6 months", last="backtest")
+    (ets,) = (one.code for one in recipe().step("train").candidates["forecast"] if one.id == "ets")  # type: ignore[union-attr]
+    exec(compile(ets, "ets", "exec"), found)  # noqa: S102
+    errors = {row["model"]: row["rmse"] for row in found["scores"]}
+    assert errors["exponential smoothing"] < errors["seasonal value again"]

@@ -32,8 +32,9 @@ def _verdict(goal: Goal, facts: Facts) -> list[str]:
         return [
             pick(
                 goal,
-                f"⚠ **No model beats the baseline**: “{plain}”, which has learned nothing, is best with {figures[1]}.",
-                f"⚠ **没有模型优于基线**：什么都没学的“{plain}”最好，{figures[1]}。",
+                f"⚠ **No model that was tried beats the baseline**: “{plain}”, which has learned nothing, is best "
+                f"with {figures[1]}.",
+                f"⚠ **试过的模型都不优于基线**：什么都没学的“{plain}”最好，{figures[1]}。",
             )
         ]
     if gain < NEAR:
