@@ -2,6 +2,7 @@
 
 import importlib
 import random
+import runpy
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -313,3 +314,19 @@ def test_a_season_seen_in_few_years_is_taken_up(tmp_path: Path) -> None:
     exec(compile(ets, "ets", "exec"), found)  # noqa: S102
     errors = {row["model"]: row["rmse"] for row in found["scores"]}
     assert errors["exponential smoothing"] < errors["seasonal value again"]
+
+
+def test_the_model_that_is_delivered_reads_the_columns_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    days = [date(2020, 1, 1) + timedelta(n * 3) for n in range(80)]
+    rows = [(day, "ab"[n % 2], str(n % 3 == 0), n, 2 * n + n % 2) for n, day in enumerate(days)]
+    path = write(tmp_path / "new_rows.csv", "day,kind,flag,size,cost", rows)
+    monkeypatch.chdir(tmp_path)
+    found = run_cells(path, goal="predict cost", last="deliver")
+    assert "day:month" in found["X"].columns
+    monkeypatch.chdir(tmp_path / "x-results")
+    path.rename(tmp_path / "x-results" / "new_rows.csv")
+    capsys.readouterr()
+    runpy.run_path("use_model.py")
+    assert capsys.readouterr().out.startswith("[")
