@@ -330,3 +330,14 @@ def test_the_model_that_is_delivered_reads_the_columns_of_the_file(
     capsys.readouterr()
     runpy.run_path("use_model.py")
     assert capsys.readouterr().out.startswith("[")
+
+
+def test_a_model_that_predicts_no_numbers_does_not_count(tmp_path: Path) -> None:
+    path = write(tmp_path / "plain.csv", "x,z,y", [(n, n % 3, 2 * n) for n in range(60)])
+    found = run_cells(path, goal="predict y", last="measure")
+    compose, dummy = (importlib.import_module(f"sklearn.{name}") for name in ("compose", "dummy"))
+    broken = compose.TransformedTargetRegressor(
+        dummy.DummyRegressor(), func=abs, inverse_func=lambda y: y * float("inf"), check_inverse=False
+    )
+    found["take"](found["tried"]("broken", broken))
+    assert [row["model"] for row in found["scores"]] == ["baseline"]
