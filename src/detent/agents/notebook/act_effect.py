@@ -12,9 +12,8 @@ from msgspec.structs import replace
 from detent.agents.notebook.action import code_cell
 from detent.agents.notebook.action_context import CellNotFound, ScriptStore
 from detent.agents.notebook.cell import Cell, Output, metadata_of
-from detent.agents.notebook.cell_risk import CellFinding, findings
 from detent.agents.notebook.cell_text import action_of, code_of
-from detent.agents.notebook.kernel_restore import way_given
+from detent.agents.notebook.kernel_restore import read_cell, speaks_python, way_given
 from detent.agents.notebook.kernel_session import NeedsConsent, describe_effects, limits, outputs_of, variable_changes
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.agents.notebook.plan_effect import consent
@@ -56,14 +55,6 @@ def doorway(store: ScriptStore, action: dict[str, Any], number: int) -> dict[str
         call = {"done": _times_done(store, cell), "action": "exec", "cell_id": cell.id, "code": cell.content, **told}
         return {"door": "notebook.once", "call": call}
     return {"door": "notebook.act", "call": {"n": number, "cell_id": cell.id, "code": cell.content, **told}}
-
-
-def read_cell(book: NotebookState, code: str) -> list[CellFinding]:
-    """What a cell might do to the world."""
-    kernel = book.given_input.get("kernel") or {}
-    if str(book.kernel_language.get("name") or "python") != "python":
-        return []
-    return findings(code, str(kernel.get("cwd") or ""))
 
 
 def is_reviewed(book: NotebookState) -> bool:
@@ -173,6 +164,7 @@ class Acting:
         self._say({"cell": cell.id, "code": cell.content})
         executed: list[dict[str, Any]] = []
         repairs, limit = [*cell.repairs], limits(book)
+        asyncio.get_running_loop().call_soon(self._read_ahead)  # while the kernel works, this process has time
         while True:
             execution = await kernel.execute(
                 cell.content,
@@ -197,6 +189,14 @@ class Acting:
         await self._keep_state(kernel, execution, len(executed), is_due=repeat == "once")
         return self._judge(execution, cell)
 
+    def _read_ahead(self) -> None:
+        """Read the cell that comes next: its reading is kept, and what follows this cell needs it at once."""
+        at = self.book.position + 1
+        step = action_of(self.book.queue[at]) if at < len(self.book.queue) else {}
+        cell = self.book.cell(str(step.get("codecell_id") or "")) if step.get("action") == "exec" else None
+        if cell is not None and cell.type == "code":
+            read_cell(self.book, cell.content)
+
     def _enter_row(
         self, cell: Cell, execution: "CellExecution", repeat: str, inputs: tuple[str, ...]
     ) -> dict[str, Any]:
@@ -210,9 +210,10 @@ class Acting:
         """Keep the variables where doing everything again is not possible, or would take long."""
         store = self.store
         language = kernel.language_info
-        if language and language.get("name") != "python" and language != self.book.kernel_language:
+        is_usual = language.get("name") == "python" and speaks_python(self.book)
+        if language and not is_usual and language != self.book.kernel_language:
             store.set("kernel_language", language)
-        if execution.status in ("dead", "timeout"):
+        if execution.status in ("dead", "timeout") or language.get("name", "python") != "python":
             return
         made = await self.notebooks.bench.checkpoint(
             self.book, kernel, len(self.book.executed) + count, worked_s=execution.duration_s, is_due=is_due

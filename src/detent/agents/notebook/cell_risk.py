@@ -7,6 +7,7 @@ What it does not find, an audit hook inside the kernel may still see (`jupyter/a
 import ast
 import tempfile
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -39,6 +40,11 @@ def risks(code: str, cwd: str = "") -> list[str]:
 
 def findings(code: str, cwd: str = "") -> list[CellFinding]:
     """Everything that speaks against running a cell unseen, each with the words that say so."""
+    return [*_read(code, cwd)]
+
+
+@lru_cache(maxsize=64)  # a cell is read when it comes next, when it is asked about and when it runs
+def _read(code: str, cwd: str) -> list[CellFinding]:
     found: dict[CellFinding, None] = {}
     lines = []
     for line in code.splitlines():

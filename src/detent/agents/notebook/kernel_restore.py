@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from detent.agents.notebook.cell_risk import findings
+from detent.agents.notebook.cell_risk import UNREADABLE, CellFinding, findings
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.core.contract import Contract
 from detent.core.question import Question
 
 UNFINISHED = ("dead", "timeout")  # such a cell would only do so again
 WAYS = ("again", "without")
+SHOWN_MAX = 80  # characters of a cell that are shown with a finding
 Row = dict[str, Any]  # one executed cell: cell_id, code, repeat, ran, names
 
 
@@ -59,7 +60,8 @@ def plan_restore(book: NotebookState, has_file: bool) -> RestorePlan:
             left.append(row)
         elif not is_once(row, book):
             rerun.append(row)
-        elif row.get("names") or row["repeat"] == "replay":  # the second: a journal of before cells were looked at
+        elif row.get("names") or row["repeat"] == "replay" or not speaks_python(book):
+            # It made something, or nobody looked: in a journal of earlier days, or in another language.
             unknown.append(row)
         else:
             stands.append(row)
@@ -72,8 +74,21 @@ def is_once(row: Row, book: NotebookState) -> bool:
     """Whether a cell that was run must not run again by itself."""
     if row["repeat"] == "once" or row.get("deeds"):
         return True
-    cwd = str((book.given_input.get("kernel") or {}).get("cwd") or "")
-    return any(found.is_deed for found in findings(row["code"], cwd))
+    return any(found.is_deed for found in read_cell(book, row["code"]))
+
+
+def read_cell(book: NotebookState, code: str) -> list[CellFinding]:
+    """What a cell might do to the world; of a language that nobody reads here, anything."""
+    kernel = book.given_input.get("kernel") or {}
+    if not speaks_python(book):
+        return [CellFinding(UNREADABLE, " ".join(code.split())[:SHOWN_MAX])] if code.strip() else []
+    return findings(code, str(kernel.get("cwd") or ""))
+
+
+def speaks_python(book: NotebookState) -> bool:
+    """Whether the kernel's language is Python: what it has said itself, else its name."""
+    name = str((book.given_input.get("kernel") or {}).get("name") or "python")
+    return str(book.kernel_language.get("name") or name).startswith("python")
 
 
 def describe_plan(plan: RestorePlan) -> list[str]:

@@ -148,8 +148,9 @@ class Planning:
         book = self.book
         is_met: bool | None = advice.is_achieved and await self._is_accepted(advice)
         checked = self.changes.get("set", {}).get("acceptance")
-        if is_met and (book.given_input.get("planner") or {}).get("use") == "builtin:script":
-            is_met = not book.failed  # a script wants its cells to run, and that was seen here
+        is_script = (book.given_input.get("planner") or {}).get("use") == "builtin:script"
+        if is_met and is_script and (book.failed or not book.given_input.get("goal")):
+            is_met = not book.failed  # a script wants its cells to run, and that was seen here; a goal says more
         elif is_met and (not advice.is_measurable or not (checked or book.borne_out)):
             is_met = None  # a planner's word alone is no evidence
         said = [advice.reason] if advice.reason else []

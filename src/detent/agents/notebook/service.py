@@ -217,6 +217,8 @@ def source(use: str) -> Source:
 def open_effects(around: Surroundings) -> dict[str, Effect]:
     """The agent's effects for one host; its kernels are closed with it."""
     keep_s = float(os.environ.get(KEEP_VARIABLE) or KEEP_S)
+    if around.reader is not None:
+        around.reader.attend()  # every cell reads its book: from memory, and not once more from the file
     notebooks = Notebooks(around.home, reader=around.reader, keep_s=keep_s)
     around.closing.push_async_callback(notebooks.close)
     return notebooks.effects()

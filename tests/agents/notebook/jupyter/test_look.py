@@ -35,6 +35,7 @@ async def test_variables_follow_the_cells() -> None:
         )
         assert values(done) == {"a": [1, 2], "f": "function", "pi": 3.141592653589793}
         assert values(await it.execute("f()"))["a"] == [1, 2, 3]
+        assert values(await it.execute("a[0] = 9"))["a"] == [9, 2, 3]  # the same object, as long as before
         assert "a" not in values(await it.execute("del a"))
         assert values(await it.execute("raise ValueError"))["pi"] > 3
         assert set(values(await it.look())) == {"f", "pi"}

@@ -6,6 +6,7 @@ from detent.agents.notebook.analysis.goal import Goal, figure, label
 from detent.agents.notebook.analysis.kernel_figure import Facts
 from detent.agents.notebook.analysis.words import best_row, model_name, pick, plural, quote
 
+FILLED_MUCH = 0.2  # a share of made-up steps that a reader must know of
 NEAR = 0.02  # a gain below that share is no gain to speak of
 STEPS_ZH = {
     "second": "秒", "minute": "分钟", "hour": "小时", "day": "天", "working day": "个工作日", "week": "周",
@@ -31,8 +32,9 @@ def _verdict(goal: Goal, facts: Facts) -> list[str]:
         return [
             pick(
                 goal,
-                f"⚠ **No model beats the baseline**: “{plain}”, which has learned nothing, is best with {figures[1]}.",
-                f"⚠ **没有模型优于基线**：什么都没学的“{plain}”最好，{figures[1]}。",
+                f"⚠ **No model that was tried beats the baseline**: “{plain}”, which has learned nothing, is best "
+                f"with {figures[1]}.",
+                f"⚠ **试过的模型都不优于基线**：什么都没学的“{plain}”最好，{figures[1]}。",
             )
         ]
     if gain < NEAR:
@@ -162,10 +164,35 @@ def _describe_times(goal: Goal, facts: Facts) -> list[str]:
                 "⚠ 没有时间列：按行的顺序处理，每行一步。",
             )
         )
+    unit = str(facts.get("unit") or "")
+    if facts.get("irregular"):
+        said.append(
+            pick(
+                goal,
+                f"⚠ The values come at irregular times: the mean of each {unit} is forecast.",
+                f"⚠ 数据的时间间隔不规则：预测的是每{STEPS_ZH.get(unit, unit).removeprefix('个')}的平均值。",
+            )
+        )
+        if facts.get("too_fine"):
+            said.append(
+                pick(
+                    goal,
+                    "The goal asks for less than one such step: that cannot be told from these data.",
+                    "目标要求的时间比这一步还短：这些数据回答不了。",
+                )
+            )
     gaps, doubled = facts.get("gaps") or 0, facts.get("doubled") or 0
     if gaps:
         steps = plural("missing step was", "missing steps were", gaps)
-        said.append(pick(goal, f"{gaps:,} {steps} filled along a line.", f"{gaps:,} 个缺失的时点用直线补齐。"))
+        share = gaps / (facts.get("steps_in_all") or float("inf"))
+        mark = f"⚠ {share:.0%}: " if share > FILLED_MUCH else ""
+        said.append(
+            pick(
+                goal,
+                f"{mark}{gaps:,} {steps} filled along a line; nothing is measured against them.",
+                f"{mark}{gaps:,} 个缺失的时点用直线补齐，不参与测量。",
+            )
+        )
     if doubled:
         times = plural("value had", "values had", doubled)
         said.append(

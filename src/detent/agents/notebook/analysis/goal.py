@@ -64,20 +64,24 @@ _PREDICT = re.compile(
     re.I,
 )
 _FROM = re.compile(r"\b(?:from|using|based on|given|by|with)\b|根据|基于|利用|使用|通过", re.I)
+_APART = re.compile(
+    r"(?:\b(?:each|every|per)\s+|各个?|每一?个?|按|分)$", re.I
+)  # "each region": one series apiece, no target
 _DESCRIBE = re.compile(
     r"\bdescri|\boverview|\bsummar|\bexplor|\bclusters?\b|\bclustering|\bsegment|\bgroups?\b|\bprofile|"
     r"描述|概览|概况|概述|探索|聚类|分群|画像|总结|统计",
     re.I,
 )
 _THING = re.compile(  # what is to be predicted, in the words after the verb
-    r"(?:\bpredict(?:s|ing)?|\bforecast(?:s|ing)?|\bestimat(?:e|es|ing)|预测|预估|估计|估算)\s*(?:出)?"
+    r"(?:\bpredict(?:s|ing)?|\bforecast(?:s|ing)?|\bestimat(?:e|es|ing)|\bdriv(?:es?|ing)|\binfluenc(?:es?|ing)|"
+    r"\baffect(?:s|ing)?|\bdetermin(?:es?|ing)|预测|预估|估计|估算|影响|驱动)\s*(?:出)?"
     r"(?P<thing>[^,;:.!?，；：。！？<>=≤≥]*)",
     re.I,
 )
 _FILLER = re.compile(
     r"\b(?:the|a|an|its|their|this|that|column|value|values|variable|target|label|whatever|anything|something|you|can|"
-    r"it|well|accurately|how|much|many|of|for|in|on|and|or|each|every|new|future|next|if|will|last|one)\b|"
-    r"目标(?:变量|列)?|标签|数据|什么|未来|的|该|这|列",
+    r"it|well|accurately|how|much|many|of|for|in|on|and|or|each|every|new|future|next|if|will|last|one|most|data|"
+    r"result|results|outcome|outcomes|other|others)\b|目标(?:变量|列)?|标签|数据|什么|未来|的|该|这|列|因素|结果|最大|主要",
     re.I,
 )
 _FORECAST = re.compile(
@@ -311,8 +315,7 @@ def _find_named(text: str, names: list[str]) -> str | None:
     """The column a text names: after a word such as "predict" first, and never one that it only predicts from."""
     found: list[tuple[int, int, str]] = []  # place in the text, length, column
     for name in names:
-        for place in _places(text, name):
-            found.append((place, len(name), name))
+        found += [(place, len(name), name) for place in _places(text, name) if not _APART.search(text[:place])]
     if not found:
         return None
     verb = _PREDICT.search(text)

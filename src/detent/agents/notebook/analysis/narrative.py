@@ -281,11 +281,7 @@ def _tell_trials(goal: Goal, facts: Facts) -> str:
     if len(scores) < 2:
         groups = facts.get("groups")
         if groups:
-            return pick(
-                goal,
-                f"The rows fall into {groups} groups (silhouette {facts.get('silhouette')}).",
-                f"数据分为 {groups} 组（轮廓系数 {facts.get('silhouette')}）。",
-            )
+            return _tell_groups(goal, facts)
         if groups == 0:
             return pick(
                 goal,
@@ -301,6 +297,35 @@ def _tell_trials(goal: Goal, facts: Facts) -> str:
         f"目前最好：**{model_name(goal, row['model'])}**，{label(lead)} {value}"
         f"（基线 {figure(lead, scores[0].get(lead))}）。",
     )
+
+
+def _tell_groups(goal: Goal, facts: Facts) -> str:
+    """How many groups there are, and by what each of them differs from all rows."""
+    groups, rows = facts.get("groups"), facts.get("grouped_rows") or 0
+    head = pick(
+        goal,
+        f"The rows fall into {groups} groups (silhouette {facts.get('silhouette')}; 1 is complete, 0 none).",
+        f"数据分为 {groups} 组（轮廓系数 {facts.get('silhouette')}；1 为完全分开，0 为没有分组）。",
+    )
+    lines = []
+    for number, (count, apart) in enumerate(facts.get("group_profiles") or [], 1):
+        share = f"{count:,} ({count / max(1, rows):.0%})"
+        parts = [
+            pick(
+                goal,
+                f"{quote(name)} {_short_figure(own)} (all rows {_short_figure(usual)})",
+                f"{quote(name)} {_short_figure(own)}（全体 {_short_figure(usual)}）",
+            )
+            for name, own, usual in apart
+        ]
+        told = pick(goal, ", ", "、").join(parts) or pick(goal, "close to the mean of all rows", "接近全体平均")
+        lines.append(pick(goal, f"- group {number}, {share} rows: {told}", f"- 第 {number} 组，{share} 行：{told}"))
+    return head + ("\n\n" + "\n".join(lines) if lines else "")
+
+
+def _short_figure(value: float) -> str:
+    """A mean as a person reads it."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
 COMMENTS = {

@@ -8,7 +8,7 @@ from detent.agents.notebook.analysis.forecast_text import describe_forecast
 from detent.agents.notebook.analysis.goal import HOLDS, Goal, Measure, figure, label, render_measure
 from detent.agents.notebook.analysis.kernel_figure import Facts
 from detent.agents.notebook.analysis.narrative import comment, list_choices
-from detent.agents.notebook.analysis.words import best_row, model_name, pick, quote, why_not
+from detent.agents.notebook.analysis.words import best_row, model_name, pick, plural, quote, why_not
 
 
 def outcome(goal: Goal, facts: Facts) -> str:
@@ -199,7 +199,8 @@ def _models(goal: Goal, facts: Facts) -> list[str]:
     is_forecast = facts.get("task") == "forecast"
     title_ = pick(
         goal,
-        f"**Models**, each measured {facts.get('tested_horizon')} steps ahead from origins in the past:"
+        f"**Models**, each measured {facts.get('tested_horizon')} "
+        f"{plural('step', 'steps', facts.get('tested_horizon') or 0)} ahead from origins in the past:"
         if is_forecast
         else f"**Models**, measured on rows they were not trained on ({facts.get('folds')}-fold; ± is the spread):",
         f"**模型**（在过去的各个起点上，分别向前预测 {facts.get('tested_horizon')} 步）："

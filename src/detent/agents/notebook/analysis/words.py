@@ -29,6 +29,7 @@ PLOT_WORDS = {  # what is written into plots; an analysis in Chinese has these w
     "rows": "行数",
     "{} (target)": "{}（目标）",
     "rank correlation": "秩相关",
+    "group {}": "第 {} 组",
     "first component": "第一主成分",
     "second component": "第二主成分",
     "{}, expected": "{}（期望值）",

@@ -35,6 +35,7 @@ class Kernels:
         self._cwd = cwd
         self._env = dict(env or {})
         self._kernels: dict[str, tuple[Kernel, asyncio.Task[None]]] = {}
+        self._unmarked: set[str] = set()  # whose marks were dealt with: a dead detent leaves no more of them
 
     async def __aenter__(self) -> Self:
         if self.home:
@@ -89,12 +90,13 @@ class Kernels:
 
     def list_marks(self, key: str, code: str) -> list[str]:
         """What a cell was about to do to the world when its kernel and its detent died."""
-        return self._records.list_marks(key, code) if self.home else []
+        return self._records.list_marks(key, code) if self.home and key not in self._unmarked else []
 
     def forget_marks(self, key: str) -> None:
         """What was marked has been dealt with."""
-        if self.home:
+        if self.home and key not in self._unmarked:
             self._records.forget_marks(key)
+            self._unmarked.add(key)
 
     def count_executed(self, key: str) -> int:
         """How many cells of the journal the kernel of that key has run, where it was kept for us; else 0."""

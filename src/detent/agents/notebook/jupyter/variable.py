@@ -76,7 +76,7 @@ class VariableTable:
         """The user expression that looks, to be sent along with a cell."""
         asked: dict[str, Any] = {"seq": self._seq, "budget_s": BUDGET_S}
         words = list_mentioned(code)
-        asked["list_mentioned"] = [name for name in words if name in self._rows or name in strategies]
+        asked["mentioned"] = [name for name in words if name in self._rows or name in strategies]
         if words & WILD:
             asked["is_wild"] = True
         if strategies:
