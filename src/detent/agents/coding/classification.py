@@ -63,10 +63,11 @@ class JudgingPaths:
         modules: Iterable[str] = (),
         roots: Iterable[str] = ROOTS,
         own: Collection[str] = (),
+        helpers: Collection[str] = (),
     ) -> None:
         self._tests = (*TESTS, *tests)
         self._config = (*CONFIG, *config)
-        self._modules = {*sys.stdlib_module_names, *RUNNER_MODULES, *modules}.difference(own)
+        self._modules = {*sys.stdlib_module_names, *RUNNER_MODULES, *modules}.difference(own).union(helpers)
         self._roots = tuple(roots)
 
     def kind_of(self, path: str, *, is_new: bool = False) -> Kind:
@@ -104,7 +105,18 @@ def read_rules(
         modules |= _list_installed(root / folder)
     roots = (*ROOTS, *_paths(chosen.get("pythonpath")))
     own = {name for path in blobs for name in _list_modules(path, roots)}  # the project's own names hide nothing new
-    return JudgingPaths(tests, config, modules, roots, own)
+    rules = JudgingPaths(tests, config)
+    helpers = {
+        name for path in blobs if path.endswith(".py") and rules.kind_of(path) == "test" for name in _stems(path)
+    }
+    return JudgingPaths(tests, config, modules, roots, own, helpers)
+
+
+def _stems(path: str) -> list[str]:
+    """What tests could import a file beside them as."""
+    *_, folder, name = ("", *path.split("/"))
+    stem = name.removesuffix(".py")
+    return [folder] if stem == "__init__" and folder else [stem] if stem != "__init__" else []
 
 
 def list_judges(root: Path, steps: Sequence[CheckStep], paths: Sequence[str]) -> tuple[str, ...]:

@@ -6,12 +6,14 @@ decides whether it passes.
 """
 
 import itertools
+import time
 from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
 from detent.agents.coding import expectation, mutation, testimony
 from detent.agents.coding.check import Ran
+from detent.agents.coding.classification import CODE
 from detent.agents.coding.court import Court, find_added_lines
 from detent.agents.coding.settings import CheckStep
 from detent.agents.coding.workspace import checkout, loose_object
@@ -20,6 +22,7 @@ from detent.agents.coding.workspace.difference import PathStep
 
 LINK = "120000"
 SECONDS_MAX = 30.0  # checks that take longer are not repeated for mutants
+MUTANTS_SECONDS_MAX = 60.0  # after which no further one is begun
 NAMES_MAX = 5
 FILES_MAX = 50
 TURNED_MAX, TURNS_MAX = 60, 3  # tests that are made to expect something else, and how often each of the new ones is
@@ -36,6 +39,7 @@ class TestDoubts(msgspec.Struct, frozen=True):
     mutants: int = 0
     alive: tuple[str, ...] = ()  # mutants that no test noticed
     deaf: tuple[str, ...] = ()  # pass whatever they expect
+    data: tuple[str, ...] = ()  # files that are no code, without whose change some of them fail
 
     @property
     def is_weak(self) -> bool:
@@ -79,6 +83,20 @@ async def try_old_source(
     )
 
 
+async def try_old_data(
+    court: Court, tree: str, steps: Sequence[CheckStep], source: Mapping[str, PathStep], known: TestDoubts
+) -> TestDoubts:
+    """Run the tests that vouch with the new code and the data as it was: do they hang on what was written there?"""
+    steps = _list_witnessed(steps)
+    data = {path: before(step) for path, step in source.items() if step.status != "A" and not path.endswith(CODE)}
+    if not known.vouching or not data:
+        return known
+    old = await checkout.adjust(court.project, tree, data)
+    ran, _ = await court.run(old, steps, rerun=False, only=known.vouching)
+    passed = {test for one in ran for test in one.passed}
+    return known if passed.issuperset(known.vouching) else msgspec.structs.replace(known, data=tuple(sorted(data)))
+
+
 def before(step: PathStep) -> Blob | None:
     """What a path was; None: it was not there."""
     return None if step.status == "A" else (step.old_mode, step.old)
@@ -87,26 +105,38 @@ def before(step: PathStep) -> Blob | None:
 async def try_mutants(
     court: Court, tree: str, steps: Sequence[CheckStep], source: Mapping[str, PathStep], known: TestDoubts
 ) -> TestDoubts:
-    """The same with how many of some wrong changes of the new lines the tests that count have noticed."""
+    """The same with how many of some wrong changes of the new lines the tests that count have noticed.
+
+    Tried are as many as it takes to say whether they notice most of them.
+    """
     most, steps = court.job.settings.mutants, _list_witnessed(steps)
-    rows: list[tuple[int, list[tuple[str, mutation.Mutant]]]] = []
+    if not known.empty:  # else what fails first might count for nothing
+        steps = [msgspec.structs.replace(step, run=testimony.stop_at_first(step.argv)) for step in steps]
+    mutants = await _choose_mutants(court, source, most)
+    tried, alive, begun = 0, list[str](), time.monotonic()
+    for path, mutant in mutants:
+        if 2 * max(len(alive), tried - len(alive)) > len(mutants) or time.monotonic() - begun > MUTANTS_SECONDS_MAX:
+            break
+        blob = loose_object.write_object(court.project, "blob", mutant.text.encode())
+        wrong = await checkout.adjust(court.project, tree, {path: (source[path].new_mode, blob)})
+        ran, _ = await court.run(wrong, steps, rerun=False)
+        tried += 1
+        if not any(_notices(one, known.empty) for one in ran):
+            alive.append(f"{path}:{mutant.line} as {mutant.what}")
+    return msgspec.structs.replace(known, mutants=tried, alive=tuple(alive))
+
+
+async def _choose_mutants(court: Court, source: Mapping[str, PathStep], most: int) -> list[tuple[str, mutation.Mutant]]:
+    """Wrong changes of the new lines: of every file one, then of every file another."""
+    rows: list[list[tuple[str, mutation.Mutant]]] = []
     for path, step in sorted(source.items())[:FILES_MAX]:
         if path.endswith(".py") and step.status != "D" and step.new_mode != LINK:
             was = await court.read(step.old) if step.status != "A" else ""
             text = await court.read(step.new)
             lines = find_added_lines(was, text)
-            rows.append((len(lines), [(path, one) for one in mutation.make_mutants(text, lines, most)]))
-    rows.sort(key=lambda row: -row[0])  # what was changed most comes first
-    turns = itertools.zip_longest(*(made for _, made in rows))  # of every file the first, then of every file the second
-    mutants = [one for turn in turns for one in turn if one is not None][:most]
-    alive = []
-    for path, mutant in mutants:
-        blob = loose_object.write_object(court.project, "blob", mutant.text.encode())
-        wrong = await checkout.adjust(court.project, tree, {path: (source[path].new_mode, blob)})
-        ran, _ = await court.run(wrong, steps, rerun=False)
-        if not any(_notices(one, known.empty) for one in ran):
-            alive.append(f"{path}:{mutant.line} as {mutant.what}")
-    return msgspec.structs.replace(known, mutants=len(mutants), alive=tuple(alive))
+            rows.append([(path, one) for one in mutation.make_mutants(text, lines, most)])
+    rows.sort(key=lambda row: -len(row))  # what has most to be mistaken about comes first
+    return [one for turn in itertools.zip_longest(*rows) for one in turn if one is not None][:most]
 
 
 async def try_expectations(

@@ -104,11 +104,18 @@ def _turn_test(test: ast.expr) -> Edit | None:
 
 
 def _turn_sides(left: ast.expr, right: ast.expr) -> Edit | None:
-    """One side of an equation as something else: a constant if there is one, for it is what was expected."""
+    """One side of an equation as something else: a constant if there is one, for it is what was expected.
+
+    It stays of its kind where that can be, for what is equal to all of a kind would tell an object of another one.
+    """
     if _is_any(left) or _is_any(right):
         return None
     chosen = left if isinstance(left, ast.Constant) and not isinstance(right, ast.Constant) else right
-    return chosen, _change(chosen)
+    part = chosen
+    while (inner := _find_part(part)) is not None:
+        part = inner
+    new = _change(part)
+    return (chosen, OTHER) if new == OTHER else (part, new)
 
 
 def _is_any(node: ast.expr) -> bool:
@@ -117,7 +124,9 @@ def _is_any(node: ast.expr) -> bool:
 
 
 def _change(node: ast.expr) -> str:
-    value = node.value if isinstance(node, ast.Constant) else None
+    value: object = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        value = -node.operand.value if type(node.operand.value) in (int, float) else None
     if isinstance(value, bool) or value is None:
         return OTHER
     if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value) and value + 1 != value):
@@ -125,6 +134,16 @@ def _change(node: ast.expr) -> str:
     if isinstance(value, str):
         return repr(value + "?")
     return repr(value + b"?") if isinstance(value, bytes) else OTHER
+
+
+def _find_part(node: ast.expr) -> ast.expr | None:
+    """A part of something that is made of parts: its last entry, or what an object is made from."""
+    match node:
+        case ast.List(elts=[*_, last]) | ast.Tuple(elts=[*_, last]) | ast.Dict(values=[*_, last]):
+            return last
+        case ast.Call(args=[first, *_]) if _get_called(node)[:1].isupper():
+            return first
+    return None
 
 
 def list_lost_claims(before: str, tree: ast.Module, tests: Sequence[str]) -> Iterator[str]:
