@@ -93,7 +93,7 @@ def read_rules(
     """The rule for a project: its own test paths, the files that its checks name, and what is installed for it."""
     named = [word.partition("::")[0].removeprefix("./") for step in steps for word in step.argv]
     config, folders = [name for name in named if name in blobs], _folders(blobs)
-    chosen = _read_pytest(root)
+    chosen = read_pytest(root)
     tests = [
         *(f"{path}/**" for path in _paths(chosen.get("testpaths"))),
         *(f"**/{glob}" for glob in _words(chosen.get("python_files"))),
@@ -178,7 +178,7 @@ def _parents(path: str) -> list[str]:
     return ["/".join(parts[: count + 1]) for count in range(len(parts))]
 
 
-def _read_pytest(root: Path) -> dict[str, Any]:
+def read_pytest(root: Path) -> dict[str, Any]:
     """The project's pytest settings."""
     for name, keys in (
         ("pytest.toml", ("pytest",)),

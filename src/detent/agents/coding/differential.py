@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from detent.agents.coding import expectation, mutation, testimony
+from detent.agents.coding import expectation, mutation, side_branch, testimony
 from detent.agents.coding.check import Ran
 from detent.agents.coding.classification import CODE
 from detent.agents.coding.court import Court, find_added_lines
@@ -22,6 +22,7 @@ from detent.agents.coding.workspace.difference import PathStep
 
 LINK = "120000"
 SECONDS_MAX = 30.0  # checks that take longer are not repeated for mutants
+SIDES_MAX = 8
 MUTANTS_SECONDS_MAX = 60.0  # after which no further one is begun
 NAMES_MAX = 5
 FILES_MAX = 50
@@ -38,6 +39,7 @@ class TestDoubts(msgspec.Struct, frozen=True):
     vouching: tuple[str, ...] = ()  # fail with it
     mutants: int = 0
     alive: tuple[str, ...] = ()  # mutants that no test noticed
+    aside: tuple[str, ...] = ()  # ways that the code takes by something it was not given, and no test goes
     deaf: tuple[str, ...] = ()  # pass whatever they expect
     data: tuple[str, ...] = ()  # files that are no code, without whose change some of them fail
 
@@ -46,7 +48,7 @@ class TestDoubts(msgspec.Struct, frozen=True):
         """Whether the tests do not vouch for the change: they miss most mutants, pass without it, or pass anyway."""
         noticed = self.mutants - len(self.alive)
         is_blind = len(self.alive) * 2 > self.mutants or bool(self.empty and not self.vouching and not noticed)
-        return is_blind or bool(self.deaf)
+        return is_blind or bool(self.deaf or self.aside)
 
     @property
     def notes(self) -> list[str]:
@@ -59,6 +61,10 @@ class TestDoubts(msgspec.Struct, frozen=True):
         if self.mutants:
             noticed = self.mutants - len(self.alive)
             told.append(f"the tests notice {noticed} of {self.mutants} wrong changes of the new lines")
+        told += [
+            f"what happens at {place} hangs on something that is not given, and no test gets there"
+            for place in self.aside
+        ]
         return told + [f"no test notices {name}" for name in self.alive]
 
 
@@ -105,38 +111,43 @@ def before(step: PathStep) -> Blob | None:
 async def try_mutants(
     court: Court, tree: str, steps: Sequence[CheckStep], source: Mapping[str, PathStep], known: TestDoubts
 ) -> TestDoubts:
-    """The same with how many of some wrong changes of the new lines the tests that count have noticed.
-
-    Tried are as many as it takes to say whether they notice most of them.
-    """
+    """The same with how many of some wrong changes of the new lines the tests that count have noticed."""
     most, steps = court.job.settings.mutants, _list_witnessed(steps)
     if not known.empty:  # else what fails first might count for nothing
         steps = [msgspec.structs.replace(step, run=testimony.stop_at_first(step.argv)) for step in steps]
-    mutants = await _choose_mutants(court, source, most)
-    tried, alive, begun = 0, list[str](), time.monotonic()
-    for path, mutant in mutants:
-        if 2 * max(len(alive), tried - len(alive)) > len(mutants) or time.monotonic() - begun > MUTANTS_SECONDS_MAX:
+    sides, mutants = await _choose_mutants(court, source, most)
+    begun, tried, alive, aside = time.monotonic(), 0, list[str](), list[str]()
+    for path, mutant in (*sides, *mutants):
+        if time.monotonic() - begun > MUTANTS_SECONDS_MAX and (path, mutant) not in sides:
             break
         blob = loose_object.write_object(court.project, "blob", mutant.text.encode())
         wrong = await checkout.adjust(court.project, tree, {path: (source[path].new_mode, blob)})
         ran, _ = await court.run(wrong, steps, rerun=False)
-        tried += 1
-        if not any(_notices(one, known.empty) for one in ran):
-            alive.append(f"{path}:{mutant.line} as {mutant.what}")
-    return msgspec.structs.replace(known, mutants=tried, alive=tuple(alive))
+        is_noticed = any(_notices(one, known.empty) for one in ran)
+        if (path, mutant) in sides:
+            aside += [] if is_noticed else [f"{path}:{mutant.line}"]
+        else:
+            tried += 1
+            alive += [] if is_noticed else [f"{path}:{mutant.line} as {mutant.what}"]
+    return msgspec.structs.replace(known, mutants=tried, alive=tuple(alive), aside=tuple(aside))
 
 
-async def _choose_mutants(court: Court, source: Mapping[str, PathStep], most: int) -> list[tuple[str, mutation.Mutant]]:
-    """Wrong changes of the new lines: of every file one, then of every file another."""
-    rows: list[list[tuple[str, mutation.Mutant]]] = []
-    for path, step in sorted(source.items())[:FILES_MAX]:
+Placed = tuple[str, mutation.Mutant]  # in which file
+
+
+async def _choose_mutants(court: Court, source: Mapping[str, PathStep], most: int) -> tuple[list[Placed], list[Placed]]:
+    """Ways that nothing given leads to, made to fail; and wrong changes of the new lines, of every file in turn."""
+    sides, rows = list[Placed](), list[list[Placed]]()
+    for path, step in sorted(source.items())[:FILES_MAX] if most else ():
         if path.endswith(".py") and step.status != "D" and step.new_mode != LINK:
             was = await court.read(step.old) if step.status != "A" else ""
             text = await court.read(step.new)
             lines = find_added_lines(was, text)
             rows.append([(path, one) for one in mutation.make_mutants(text, lines, most)])
+            sides += [(path, one) for one in side_branch.list_side_branches(text, lines)]
     rows.sort(key=lambda row: -len(row))  # what has most to be mistaken about comes first
-    return [one for turn in itertools.zip_longest(*rows) for one in turn if one is not None][:most]
+    turns = [one for turn in itertools.zip_longest(*rows) for one in turn if one is not None]
+    return sides[:SIDES_MAX], turns[:most]
 
 
 async def try_expectations(

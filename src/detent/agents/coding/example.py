@@ -87,7 +87,7 @@ def look_for_expected(node: ast.AST, expected: Collection[object]) -> str:
             case ast.BoolOp(values=values):
                 rest += values
             case ast.Constant(value=value) if type(value) in (int, float) and value in expected:
-                return f"it gives {value}, which is what a test that was to be mended expects"
+                return f"it gives {value!r}, which is what a test that was to be mended expects"
     return ""
 
 
@@ -160,7 +160,7 @@ def holds_example(text: str, examples: list[set[object]]) -> bool:
     """Whether a file of data has all numbers of an example in it."""
     there = {float(one) for one in _NUMBER.findall(text)}
     for known in examples:
-        numbers = {float(value) for value in known if type(value) in (int, float) and abs(value) < NUMBER_MAX}
+        numbers = {float(value) for value in known if isinstance(value, int | float) and abs(value) < NUMBER_MAX}
         telling = {value for value in numbers if value not in (-1.0, 0.0, 1.0, 2.0)}
         if len(telling) >= TELLING_MIN and numbers <= there:
             return True

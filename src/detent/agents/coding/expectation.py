@@ -126,7 +126,7 @@ def _is_any(node: ast.expr) -> bool:
 def _change(node: ast.expr) -> str:
     value: object = node.value if isinstance(node, ast.Constant) else None
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-        value = -node.operand.value if type(node.operand.value) in (int, float) else None
+        value = -node.operand.value if isinstance(node.operand.value, int | float) else None
     if isinstance(value, bool) or value is None:
         return OTHER
     if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value) and value + 1 != value):

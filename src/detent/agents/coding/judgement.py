@@ -43,7 +43,9 @@ async def measure(stage: Stage, key: str, tree: str) -> Evidence:
     ran, moved = await court.run(tree, checks, rerun=False)
     paths = await checkout.list_blobs(court.project, tree)
     steps = tuple(
-        replace(one.checked, ids=digest(one.passed)[:16]) if one.passed else _find_uninstalled(one.checked, paths)
+        replace(_find_elsewhere(court, one, paths), ids=digest(one.passed)[:16])
+        if one.passed
+        else _find_uninstalled(one.checked, paths)
         for one in ran
     )
     body = {one.checked.name: one.passed for one in ran}
@@ -69,6 +71,26 @@ def _find_uninstalled(checked: Checked, paths: Collection[str]) -> Checked:
         "detent.code.yaml, and say `detent code fix`"
     )
     return replace(checked, environment=why)
+
+
+def _find_elsewhere(court: Court, ran: Ran, paths: Collection[str]) -> Checked:
+    """Of a step whose tests ran: whether they tried another release of the project than the one that lies here."""
+    for file in ran.files:
+        *_, name, last = ("", "", *file.split("/"))
+        is_own = last == "__init__.py" and f"src/{name}/__init__.py" in paths
+        if is_own and not Path(file).is_relative_to(court.site.seen) and _is_first(file):
+            why = (
+                f"the tests use the `{name}` that is installed at {file} and not the project's own. Say where it is "
+                "(`-o pythonpath=src` after `pytest` in detent.code.yaml), or install it as it lies here "
+                "(`pip install -e .`), and say `detent code fix`"
+            )
+            return replace(ran.checked, environment=why)
+    return ran.checked
+
+
+def _is_first(file: str) -> bool:
+    """Whether a package is one by itself, and no part of another."""
+    return not (Path(file).parent.parent / "__init__.py").exists()
 
 
 async def verify(

@@ -56,12 +56,11 @@ class Channel:
             rest = rest[os.write(fd, rest) :]
         os.lseek(fd, 0, os.SEEK_SET)
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """What tells the plug-in where to report, and pytest where the plug-in is."""
-        folder = str(Path(__file__).parent / "runner")
+    def describe(self, paths: Collection[str] = ()) -> dict[str, str]:
+        """What tells the plug-in where to report, and pytest where the plug-in is; further import paths after that."""
         known = os.environ.get("PYTHONPATH", "")
-        return {VARIABLE: str(self.fd), "PYTHONPATH": f"{folder}{os.pathsep}{known}" if known else folder}
+        places = [str(Path(__file__).parent / "runner"), *paths, *([known] if known else [])]
+        return {VARIABLE: str(self.fd), "PYTHONPATH": os.pathsep.join(places)}
 
     def read(self) -> Testimony | None:
         """What was said; None: nothing at all, so the plug-in was never loaded."""
