@@ -37,6 +37,14 @@ def test_what_a_title_wants_to_be_mended(title: str, names: tuple[str, ...]) -> 
     assert mending.find_tests_named(title) == names
 
 
+def test_what_only_the_requirement_wants_mended_is_for_the_last_task() -> None:
+    plan = reading.read("# Plan\n\n## Tasks\n\n- [ ] T-001 Read\n- [ ] T-002 Write\n", title="x")
+    assert [task.mends for task in mending.find_mends(plan, "Fix the failing tests").tasks] == [(), ("all",)]
+    assert [task.mends for task in mending.find_mends(plan, "Add a page").tasks] == [(), ()]
+    named = reading.read("# Plan\n\n## Tasks\n\n- [ ] T-001 Fix the test test_a\n- [ ] T-002 Write\n", title="x")
+    assert [task.mends for task in mending.find_mends(named, "Fix the failing tests").tasks] == [("test_a",), ()]
+
+
 @pytest.mark.parametrize(
     ("test", "name", "is_meant"),
     [
