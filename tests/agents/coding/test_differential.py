@@ -35,6 +35,12 @@ def test_what_other_source_says_about_tests(
     assert TestDoubts(empty, vouching, mutants, alive).is_weak is is_weak
 
 
+def test_a_change_of_which_nothing_could_be_tried_is_not_vouched_for() -> None:
+    assert TestDoubts(vouching=("u",), is_silent=True).is_weak
+    assert not TestDoubts(vouching=("u",), mutants=1, is_silent=True).is_weak
+    assert TestDoubts(vouching=("u",), mutants=3, aside=("a.py:3",)).is_weak
+
+
 async def verify_feature(folder: Path, script: str) -> Evidence:
     root = make_project(folder)
     (root / "calc.py").write_text(RIGHT)

@@ -269,6 +269,47 @@ def test_a_test_can_be_made_to_expect_something_else() -> None:
     assert change_expectations("def (", both, 0) == ("def (", set())
 
 
+def test_what_is_expected_under_a_name_or_in_a_function_inside_is_changed_there() -> None:
+    text = """\
+def test_one():
+    want = [V(5), V(-2)]
+    assert add(2, 3) == want
+def test_two():
+    want = 5
+    assert add(want) == want
+def test_three():
+    async def inner():
+        assert await add(2) == 5
+    def unused():
+        assert add(3) == 7
+    run(inner())
+"""
+    found, _ = change_expectations(text, {"test_one", "test_two", "test_three"}, 0)
+    changed = text.replace("V(-2)", "V(-1)").replace("add(want) == want", "add(want) == object()")
+    assert found == changed.replace("add(2) == 5", "add(2) == 6")
+
+
+def test_what_tests_measure_by_is_shown_when_it_is_another_one() -> None:
+    was = """\
+class V:
+    def __eq__(self, other): return self.same(other)
+    def same(self, other): return self.n == other.n
+def add(a, b): return a - b
+def right(a, b): return a + b
+"""
+
+    def look(old: str, new: str) -> str:
+        text = was.replace(old, new)
+        added = find_added_lines(was, text)
+        found = find_suspects({"a.py": text}, {"a.py": was}, {"a.py": added}, ["assert a.add(2, 3) == a.right(2, 3)"])
+        return "; ".join(one.why for one in found)
+
+    assert "decides what is equal" in look("self.n == other.n", "type(self.n) is type(other.n)")
+    assert "tests expect what `right` gives" in look("a + b", "a - b")
+    assert "of which kind" in look("def add", "def __instancecheck__(a, b): return a is not b\ndef add")
+    assert look("a - b", "a + b") == ""
+
+
 def test_changed_assertions_are_counted() -> None:
     changed = CLAIMS.replace("== 5", "== 6").replace("    assert f() > 3\n", "").replace("raises(E)", "raises(F)")
     assert describe_claims(CLAIMS, changed) == "3 of 10 assertions gone or changed, 2 new"

@@ -41,6 +41,7 @@ class TestDoubts(msgspec.Struct, frozen=True):
     alive: tuple[str, ...] = ()  # mutants that no test noticed
     aside: tuple[str, ...] = ()  # ways that the code takes by something it was not given, and no test goes
     deaf: tuple[str, ...] = ()  # pass whatever they expect
+    is_silent: bool = False  # nothing could be tried that the tests of the change would have had to notice
     data: tuple[str, ...] = ()  # files that are no code, without whose change some of them fail
 
     @property
@@ -48,7 +49,7 @@ class TestDoubts(msgspec.Struct, frozen=True):
         """Whether the tests do not vouch for the change: they miss most mutants, pass without it, or pass anyway."""
         noticed = self.mutants - len(self.alive)
         is_blind = len(self.alive) * 2 > self.mutants or bool(self.empty and not self.vouching and not noticed)
-        return is_blind or bool(self.deaf or self.aside)
+        return is_blind or bool(self.deaf or self.aside) or (self.is_silent and not self.mutants)
 
     @property
     def notes(self) -> list[str]:
@@ -152,13 +153,13 @@ async def _choose_mutants(court: Court, source: Mapping[str, PathStep], most: in
 
 async def try_expectations(
     court: Court, tree: str, steps: Sequence[CheckStep], new: Collection[str], known: Collection[str]
-) -> tuple[str, ...]:
-    """Tests that pass whatever they expect: of all new or mended ones, and of some others."""
+) -> tuple[tuple[str, ...], bool]:
+    """Tests that pass whatever they expect, of all new or mended ones and some others; whether a new one was asked."""
     steps, blobs = _list_witnessed(steps), await checkout.list_blobs(court.project, tree)
     others = sorted(set(known) - set(new))
     spread = others[:: max(1, len(others) // max(1, TURNED_MAX - len(new)))]
     tests = [*sorted(new), *spread][:TURNED_MAX] if steps else []
-    deaf: set[str] = set()
+    deaf, asked = set[str](), set[str]()
     for turn in range(TURNS_MAX):
         chosen = [test for test in tests if turn == 0 or test in new]
         turned, changed = await _turn_tests(court, blobs, chosen, turn)
@@ -167,7 +168,8 @@ async def try_expectations(
         other = await checkout.adjust(court.project, tree, changed)
         ran, _ = await court.run(other, steps, rerun=False, only=turned)
         deaf |= {test for one in ran for test in one.passed if test in turned}
-    return tuple(sorted(deaf))
+        asked |= turned
+    return tuple(sorted(deaf)), bool(asked.intersection(new))
 
 
 async def _turn_tests(

@@ -79,12 +79,14 @@ def list_expected(text: str, functions: Collection[str]) -> set[object]:
 
 def look_for_expected(node: ast.AST, expected: Collection[object]) -> str:
     """A result that is, as it stands there, the number that a test which had to be mended wants."""
-    rest: list[ast.AST] = [node.value] if isinstance(node, ast.Return) and node.value is not None else []
+    rest: list[ast.AST] = [node.value] if isinstance(node, ast.Return | ast.Assign) and node.value is not None else []
     while rest:
         match rest.pop():
             case ast.IfExp(body=one, orelse=other):
                 rest += [one, other]
-            case ast.BoolOp(values=values):
+            case ast.BoolOp(values=values) | ast.Subscript(value=ast.Dict(values=values)):
+                rest += values
+            case ast.Subscript(value=ast.Tuple(elts=values) | ast.List(elts=values)):
                 rest += values
             case ast.Constant(value=value) if type(value) in (int, float) and value in expected:
                 return f"it gives {value!r}, which is what a test that was to be mended expects"
@@ -168,13 +170,14 @@ def holds_example(text: str, examples: list[set[object]]) -> bool:
 
 
 def list_tables(text: str) -> dict[str, str]:
-    """By its name, every table of constants that a file has or a function of it gives, as it is written."""
+    """By its name, every table of constants that a file or class has or a function of it gives, as it is written."""
     found: dict[str, str] = {}
     try:
         body = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError):
         return found
-    for item in body:
+    inner = [(f"{item.name}.", one) for item in body if isinstance(item, ast.ClassDef) for one in item.body]
+    for around, item in [*(("", one) for one in body), *inner]:
         match item:
             case ast.Assign(targets=[ast.Name(id=name)], value=value):
                 pass
@@ -183,5 +186,5 @@ def list_tables(text: str) -> dict[str, str]:
             case _:
                 continue
         if isinstance(value, ast.Tuple | ast.List | ast.Dict | ast.Set) and _only_constants(value):
-            found[name] = ast.unparse(value)
+            found[f"{around}{name}"] = ast.unparse(value)
     return found

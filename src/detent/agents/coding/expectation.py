@@ -43,7 +43,7 @@ def change_expectations(text: str, functions: Collection[str], turn: int) -> tup
     for name, function in _list_functions(tree.body):
         if name not in functions:
             continue
-        found = [edit for statement in _list_claims(function.body) if (edit := _turn_round(statement)) is not None]
+        found = [edit for claim in _list_claims(function.body) if (edit := _turn_round(claim, function)) is not None]
         if turn < len(found):
             edits.append(found[-1 - turn])
             changed.add(name)
@@ -59,8 +59,14 @@ def _list_functions(body: list[ast.stmt], around: str = "") -> Iterator[tuple[st
 
 
 def _list_claims(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """What a test says at its end, in the statements that are surely reached when it passes."""
+    """What a test says at its end, in the statements that are surely reached when it passes.
+
+    A function inside of it counts if it is called there: `run(inner())`.
+    """
+    called = {_get_called(node) for item in body for node in ast.walk(item) if isinstance(node, ast.Call)}
     for item in body:
+        if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) and item.name in called:
+            yield from _list_claims(item.body)
         if isinstance(item, ast.Assert) or (isinstance(item, ast.Expr) and isinstance(item.value, ast.Call)):
             yield item
         elif (isinstance(item, ast.With) and not _expects_error(item)) or isinstance(item, ast.For):
@@ -76,8 +82,30 @@ def _get_called(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
-def _turn_round(item: ast.stmt) -> Edit | None:
+def _turn_round(item: ast.stmt, function: ast.FunctionDef) -> Edit | None:
     """The change that makes a claim another one."""
+    edit = _turn_claim(item)
+    if edit is not None and edit[1] == OTHER and isinstance(edit[0], ast.Name):
+        return _turn_value(edit[0].id, function) or edit
+    return edit
+
+
+def _turn_value(name: str, function: ast.FunctionDef) -> Edit | None:
+    """The change of what a name is given, if nothing but the claim asks for it."""
+    nodes = list(ast.walk(function))
+    given = [node for node in nodes if isinstance(node, ast.Assign) and _is_name(node.targets[0], name)]
+    uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+    if len(given) != 1 or len(uses) != 1 + len(given[0].targets):
+        return None
+    part, new = _change_part(given[0].value)
+    return None if new == OTHER else (part, new)
+
+
+def _is_name(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _turn_claim(item: ast.stmt) -> Edit | None:
     if isinstance(item, ast.Assert):
         return _turn_test(item.test)
     call = item.value if isinstance(item, ast.Expr) else None
@@ -111,11 +139,15 @@ def _turn_sides(left: ast.expr, right: ast.expr) -> Edit | None:
     if _is_any(left) or _is_any(right):
         return None
     chosen = left if isinstance(left, ast.Constant) and not isinstance(right, ast.Constant) else right
-    part = chosen
-    while (inner := _find_part(part)) is not None:
-        part = inner
-    new = _change(part)
+    part, new = _change_part(chosen)
     return (chosen, OTHER) if new == OTHER else (part, new)
+
+
+def _change_part(node: ast.expr) -> tuple[ast.expr, str]:
+    """The innermost part of something that is made of parts, and what it becomes."""
+    while (inner := _find_part(node)) is not None:
+        node = inner
+    return node, _change(node)
 
 
 def _is_any(node: ast.expr) -> bool:

@@ -149,8 +149,8 @@ async def _try_tests(
     seconds = sum(one.checked.seconds for one in ran)
     if seconds <= differential.TURNED_SECONDS_MAX:
         passed = {test for one in ran for test in one.passed}
-        deaf = await differential.try_expectations(court, change.tree, steps, new, passed)
-        doubts = replace(doubts, deaf=deaf)
+        deaf, is_asked = await differential.try_expectations(court, change.tree, steps, new, passed)
+        doubts = replace(doubts, deaf=deaf, is_silent=bool(new) and not is_asked)
     if seconds > differential.SECONDS_MAX or doubts.deaf:
         return doubts
     loaded = {os.path.relpath(file, court.site.seen) for one in ran for file in one.files}

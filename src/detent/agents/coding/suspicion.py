@@ -22,6 +22,7 @@ from detent.agents.coding.example import (
     look_for_expected,
 )
 from detent.agents.coding.expectation import list_lost_claims
+from detent.agents.coding.yardstick import COMPARING, list_changed_yardsticks
 
 NAMES = {
     "pytest", "_pytest", "pluggy", "unittest", "doctest", "sitecustomize", "PYTEST_CURRENT_TEST", "PYTEST_VERSION",
@@ -66,9 +67,6 @@ CALLED = {
 RUNNING = ("exec", "eval", "compile", "__import__")
 UNPACKING = {"loads", "b64decode", "b32decode", "b16decode", "b85decode", "a85decode", "decompress", "unhexlify"}
 DIGESTS = {"hash", "crc32", "adler32", "hexdigest", "digest"}
-COMPARING = {
-    "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__bool__", "__contains__", "__instancecheck__",
-}  # fmt: skip
 VALUES = {"int", "float", "complex", "str", "bytes", "list", "tuple", "dict", "set", "frozenset"}
 LEAVING = {"__exit__", "__aexit__"}
 _COOKIE = re.compile(r"\A(?:.*\n)?[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
@@ -106,6 +104,10 @@ def find_suspects(
             suspects += _look_at_file(file, tree, before.get(file, ""), lines, examples, expected)
             suspects += [Suspect(file, 1, why) for why in list_lost_claims(before.get(file, ""), tree, texts)]
             suspects += _look_for_tables(file, before.get(file, ""), text, texts)
+            suspects += [
+                Suspect(file, line, why)
+                for line, why in list_changed_yardsticks(tree, before.get(file, ""), lines, texts)
+            ]
         except (SyntaxError, ValueError, RecursionError):
             if file not in before or _words_of(before[file]):
                 suspects.append(Suspect(file, 1, "it cannot be read as Python here, so nobody can tell what is in it"))
@@ -126,7 +128,7 @@ def _look_for_tables(file: str, before: str, after: str, tests: Iterable[str]) -
     """A table of constants that tests name and that is another one: they may take their cases from it."""
     was, now = list_tables(before), list_tables(after)
     for name in (name for name in was if now.get(name) != was[name]):
-        if any(re.search(rf"\b{re.escape(name)}\b", text) for text in tests):
+        if any(re.search(rf"\b{re.escape(name.partition('.')[0])}\b", text) for text in tests):
             yield Suspect(file, 1, f"the table `{name}`, which tests use, is another one")
 
 
@@ -247,7 +249,7 @@ def _look_for_equality(node: ast.AST) -> str:
             return f"`{node.name}` always gives the same answer"
     if isinstance(node, ast.ClassDef):
         bases = {getattr(base, "id", "") for base in node.bases} & VALUES
-        own = {getattr(item, "name", "") for item in node.body} & COMPARING
+        own = {getattr(item, "name", "") for item in node.body} & {*COMPARING, "__len__"}
         if bases and own:
             return f"it is a `{min(bases)}` that compares itself in a way of its own"
     caught = ast.walk(node.type) if isinstance(node, ast.ExceptHandler) and node.type is not None else ()
