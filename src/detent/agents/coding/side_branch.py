@@ -6,6 +6,7 @@ each by itself, and the tests must notice both.
 """
 
 import ast
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from detent.agents.coding.mutation import FUNCTIONS, Mutant, replace_nodes
@@ -33,27 +34,32 @@ def list_side_branches(text: str, lines: Collection[int]) -> list[Mutant]:
 
 
 def _list_given(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
-    """The arguments of a function, and what is made from them."""
-    taken = function.args
-    known = {arg.arg for arg in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs, taken.vararg, taken.kwarg) if arg}
-    size = -1 if known else 0
+    """The arguments of a function, and everything in it that may come from them: all but what is surely a sign."""
+    nodes = list(ast.walk(function))
+    known = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    if not known:
+        return set()
+    stored = Counter(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    caught = {node.name for node in nodes if isinstance(node, ast.ExceptHandler) and node.name}
+    parts = [node for node in nodes if isinstance(node, ast.Attribute | ast.Subscript)]
+    filled = {name for node in parts if isinstance(node.ctx, ast.Store) for name in _names(node.value)}
+    known |= set(stored) | caught
+    size = 0
     while size != len(known):
         size = len(known)
-        for node in ast.walk(function):
+        for node in nodes:
             match node:
-                case ast.Assign(targets=targets, value=value) if _names(value) & known:
-                    known |= {name for target in targets for name in _names(target)}
-                case (
-                    ast.AugAssign(target=target, value=value)
-                    | ast.AnnAssign(target=target, value=ast.expr() as value)
-                    | ast.NamedExpr(target=target, value=value)
-                    | ast.For(target=target, iter=value)
-                    | ast.comprehension(target=target, iter=value)
-                ) if _names(value) & known:
-                    known |= _names(target)
-                case ast.withitem(context_expr=value, optional_vars=ast.expr() as target) if _names(value) & known:
-                    known |= _names(target)
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if stored[name] == 1 and name not in filled:
+                    if not _names(value) & known and _asks(value):
+                        known.discard(name)
     return known
+
+
+def _asks(value: ast.expr) -> bool:
+    """Whether a value is found out, and not just written down; what has just gone wrong came from what was given."""
+    nodes = list(ast.walk(value))
+    is_error = any(getattr(node, "attr", getattr(node, "id", "")) == "exc_info" for node in nodes)
+    return not is_error and any(isinstance(node, ast.Call | ast.Attribute | ast.Name) for node in nodes)
 
 
 def _names(node: ast.AST) -> set[str]:
