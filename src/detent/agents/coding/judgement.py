@@ -66,9 +66,9 @@ def _find_uninstalled(checked: Checked, paths: Collection[str]) -> Checked:
     if not name or not any(f"{root}/{name}/__init__.py" in paths for root in classification.ROOTS):
         return checked
     why = (
-        f"no test can be read, because the project's own `{name}` is not installed for this Python. Make an "
-        "environment (`python3 -m venv .venv && .venv/bin/pip install -e .`), name `.venv/bin/python` in "
-        "detent.code.yaml, and say `detent code fix`"
+        f"no test can be read, because the project's own `{name}` is not installed for this Python. Say where it is "
+        "(`-o pythonpath=src` after `pytest` in detent.code.yaml), or make an environment (`python3 -m venv .venv && "
+        ".venv/bin/pip install -e .`) and name `.venv/bin/python` there; then say `detent code fix`"
     )
     return replace(checked, environment=why)
 
