@@ -283,10 +283,13 @@ def test_three():
     def unused():
         assert add(3) == 7
     run(inner())
+async def test_four():
+    async with session():
+        assert await add(4) == 9
 """
-    found, _ = change_expectations(text, {"test_one", "test_two", "test_three"}, 0)
+    found, _ = change_expectations(text, {"test_one", "test_two", "test_three", "test_four"}, 0)
     changed = text.replace("V(-2)", "V(-1)").replace("add(want) == want", "add(want) == object()")
-    assert found == changed.replace("add(2) == 5", "add(2) == 6")
+    assert found == changed.replace("add(2) == 5", "add(2) == 6").replace("== 9", "== 10")
 
 
 def test_what_tests_measure_by_is_shown_when_it_is_another_one() -> None:

@@ -22,6 +22,8 @@ _EQUAL = (
 )  # fmt: skip
 DOCUMENTED = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 Edit = tuple[ast.AST, str]
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+With = ast.With | ast.AsyncWith
 
 
 def split_name(test: str) -> tuple[str, str]:
@@ -50,9 +52,9 @@ def change_expectations(text: str, functions: Collection[str], turn: int) -> tup
     return replace_nodes(text, edits), changed
 
 
-def _list_functions(body: list[ast.stmt], around: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+def _list_functions(body: list[ast.stmt], around: str = "") -> Iterator[tuple[str, Function]]:
     for item in body:
-        if isinstance(item, ast.FunctionDef):
+        if isinstance(item, Function):
             yield f"{around}{item.name}", item
         elif isinstance(item, ast.ClassDef):
             yield from _list_functions(item.body, f"{around}{item.name}::")
@@ -65,15 +67,15 @@ def _list_claims(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """
     called = {_get_called(node) for item in body for node in ast.walk(item) if isinstance(node, ast.Call)}
     for item in body:
-        if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef) and item.name in called:
+        if isinstance(item, Function) and item.name in called:
             yield from _list_claims(item.body)
         if isinstance(item, ast.Assert) or (isinstance(item, ast.Expr) and isinstance(item.value, ast.Call)):
             yield item
-        elif (isinstance(item, ast.With) and not _expects_error(item)) or isinstance(item, ast.For):
+        elif isinstance(item, ast.For | ast.AsyncFor) or (isinstance(item, With) and not _expects_error(item)):
             yield from _list_claims(item.body)
 
 
-def _expects_error(item: ast.With) -> bool:
+def _expects_error(item: With) -> bool:
     calls = [one.context_expr for one in item.items if isinstance(one.context_expr, ast.Call)]
     return any(_get_called(call) in _NOT_ENTERED for call in calls)
 
@@ -82,7 +84,7 @@ def _get_called(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
-def _turn_round(item: ast.stmt, function: ast.FunctionDef) -> Edit | None:
+def _turn_round(item: ast.stmt, function: Function) -> Edit | None:
     """The change that makes a claim another one."""
     edit = _turn_claim(item)
     if edit is not None and edit[1] == OTHER and isinstance(edit[0], ast.Name):
@@ -90,7 +92,7 @@ def _turn_round(item: ast.stmt, function: ast.FunctionDef) -> Edit | None:
     return edit
 
 
-def _turn_value(name: str, function: ast.FunctionDef) -> Edit | None:
+def _turn_value(name: str, function: Function) -> Edit | None:
     """The change of what a name is given, if nothing but the claim asks for it."""
     nodes = list(ast.walk(function))
     given = [node for node in nodes if isinstance(node, ast.Assign) and _is_name(node.targets[0], name)]
