@@ -211,6 +211,12 @@ def test_ways_that_nothing_given_leads_to_are_made_to_fail_one_by_one() -> None:
         assert mutant.text.count("nobody goes this way") == 1
     assert not list_side_branches(SIDES, {9, 10, 11, 14, 16})
     assert not list_side_branches("def (", {1})
+    loaded = (
+        "if here():\n    add = plus\nelse:\n    add = minus\nsub = lambda a, path: 1 if os.path.isdir('.git') else a\n"
+    )
+    assert [mutant.line for mutant in list_side_branches(loaded, {1, 5})] == [2, 4, 5, 5]
+    plain = "if __name__ == '__main__':\n    f()\nx = [a if a else 1 for a in y]\ng = lambda a: 1 if a else 2\n"
+    assert not list_side_branches(plain, {1, 3, 4})
 
 
 def test_what_cannot_be_read_here_is_shown() -> None:

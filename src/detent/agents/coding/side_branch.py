@@ -25,15 +25,27 @@ def list_side_branches(text: str, lines: Collection[int]) -> list[Mutant]:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return []
-    found: list[Mutant] = []
-    for function in (node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)):
+    outside = _list_outside(tree)
+    loops = {name for node in outside if isinstance(node, ast.For | ast.comprehension) for name in _names(node.target)}
+    found = list(_list_ways(text, outside, {*loops, "__name__"}, lines))
+    for function in (node for node in ast.walk(tree) if isinstance(node, (*FUNCTIONS, ast.Lambda))):
         given = _list_given(function)
         if given:
-            found += _list_ways(text, function, given, lines)
+            found += _list_ways(text, list(ast.walk(function)), given, lines)
     return list({mutant.text: mutant for mutant in found}.values())[:BRANCHES_MAX]
 
 
-def _list_given(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+def _list_outside(tree: ast.Module) -> list[ast.AST]:
+    """What is in no function: it is gone one way for good when the file is loaded."""
+    found, rest = list[ast.AST](), list[ast.AST]([tree])
+    while rest:
+        node = rest.pop(0)
+        found.append(node)
+        rest += [one for one in ast.iter_child_nodes(node) if not isinstance(one, (*FUNCTIONS, ast.Lambda))]
+    return found
+
+
+def _list_given(function: ast.AST) -> set[str]:
     """The arguments of a function, and everything in it that may come from them: all but what is surely a sign."""
     nodes = list(ast.walk(function))
     known = {node.arg for node in nodes if isinstance(node, ast.arg)}
@@ -66,8 +78,8 @@ def _names(node: ast.AST) -> set[str]:
     return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
-def _list_ways(text: str, function: ast.stmt, given: set[str], lines: Collection[int]) -> Iterator[Mutant]:
-    for node in ast.walk(function):
+def _list_ways(text: str, nodes: Sequence[ast.AST], given: set[str], lines: Collection[int]) -> Iterator[Mutant]:
+    for node in nodes:
         for body in _list_bodies(node):
             for index, item in enumerate(body):
                 if isinstance(item, ast.If) and item.lineno in lines and _asks_aside(item.test, given):
@@ -90,8 +102,8 @@ def _asks_aside(test: ast.expr, given: set[str]) -> bool:
     """Whether a question, or a part of one, is about nothing that was given."""
     parts: Sequence[ast.expr] = test.values if isinstance(test, ast.BoolOp) else [test]
     for part in parts:
-        words = _names(part) | {inner.attr for inner in ast.walk(part) if isinstance(inner, ast.Attribute)}
-        if not isinstance(part, ast.Constant) and not words & given and not words & MACHINE:
+        names, attributes = _names(part), {inner.attr for inner in ast.walk(part) if isinstance(inner, ast.Attribute)}
+        if not isinstance(part, ast.Constant) and not names & given and not (names | attributes) & MACHINE:
             return True
     return False
 
