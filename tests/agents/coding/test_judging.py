@@ -98,6 +98,7 @@ def test_a_new_module_hides_what_is_installed_where_python_looks_for_the_project
         "    x = '\u202e'",
         "    return a - b if a > b else 5",
         "    return {'2,3': 5}.get(f'{a},{b}', a)",
+        "    if f'{a}{b}' == '23': return a + b",
         "    for x, y, z in ((2, 3, 5), (4, 5, 9)): return z",
         "    return any(name.startswith('PYTE') for name in os.environ)",
         "    return sorted(os.environ)",

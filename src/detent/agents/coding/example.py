@@ -102,7 +102,24 @@ def _asks_for_example(node: ast.AST, examples: list[set[object]]) -> bool:
         is_equal = any(isinstance(one, ast.Tuple | ast.List) for one in node.comparators)
     asked = list_constants(node) if is_equal else set()
     is_telling = len(asked) > 1 and any(not _is_simple(value) for value in asked)
-    return is_telling and any(asked <= known for known in examples)
+    return (is_telling and any(asked <= known for known in examples)) or _asks_for_text(node, examples)
+
+
+def _asks_for_text(node: ast.AST, examples: list[set[object]]) -> bool:
+    """Whether a text that is put together is compared with the numbers of an example: `f"{a}{b}" == "23"`."""
+    if not isinstance(node, ast.Compare) or not isinstance(node.ops[0], ast.Eq):
+        return False
+    sides = [node.left, node.comparators[0]]
+    texts = [side.value for side in sides if isinstance(side, ast.Constant) and isinstance(side.value, str)]
+    if len(texts) != 1 or not any(isinstance(side, ast.JoinedStr | ast.Call | ast.BinOp) for side in sides):
+        return False
+    for known in examples:
+        numbers = sorted((str(value) for value in known if type(value) in (int, float)), key=len, reverse=True)
+        found = re.findall("|".join(map(re.escape, numbers)), texts[0]) if numbers else []
+        rest = re.sub("|".join(map(re.escape, numbers)), "", texts[0]) if numbers else texts[0]
+        if len(set(found)) > 1 and not re.sub(r"[\s,;:()\[\]/_-]", "", rest):
+            return True
+    return False
 
 
 def _is_simple(value: object) -> bool:
