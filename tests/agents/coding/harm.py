@@ -5,6 +5,8 @@ journal writes and git calls, also while it is rolled back.
 """
 
 import asyncio
+import concurrent.futures
+import multiprocessing
 import os
 import random
 import shutil
@@ -110,19 +112,24 @@ async def _take_back(root: Path, landed: Landed) -> None:
     await repository.take_back("job", (landed.before, landed.after), landed.written, landed.undo)
 
 
+def play_seed(seed: int) -> str:
+    """One case; what went wrong, or nothing."""
+    with tempfile.TemporaryDirectory(prefix="detent-harm-") as folder:
+        case = HarmCase(Path(folder), seed)
+        problem = case.play()
+        return f"seed {seed}: {problem}; harm: {case.deeds}" if problem else ""
+
+
 def main(count: int, seed: int) -> int:
-    """Play many; how many went wrong."""
+    """Play many, two at a time; how many went wrong."""
     wrong = 0
-    for number in range(seed, seed + count):
-        with tempfile.TemporaryDirectory(prefix="detent-harm-") as folder:
-            case = HarmCase(Path(folder), number)
-            problem = case.play()
+    with concurrent.futures.ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+        for number, problem in enumerate(pool.map(play_seed, range(seed, seed + count)), 1):
             if problem:
                 wrong += 1
-                sys.stdout.write(f"seed {number}: {problem}; harm: {case.deeds}\n")
-            played_so_far = number - seed + 1
-            if played_so_far % 10 == 0:
-                sys.stdout.write(f"{played_so_far - wrong} of {played_so_far} so far\n")
+                sys.stdout.write(f"{problem}\n")
+            if number % 10 == 0:
+                sys.stdout.write(f"{number - wrong} of {number} so far\n")
                 sys.stdout.flush()
     sys.stdout.write(f"{count - wrong} of {count} repositories are as they were\n")
     return 1 if wrong else 0

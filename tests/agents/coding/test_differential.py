@@ -35,6 +35,12 @@ def test_what_other_source_says_about_tests(
     assert TestDoubts(empty, vouching, mutants, alive).is_weak is is_weak
 
 
+def test_a_change_of_which_nothing_could_be_tried_is_not_vouched_for() -> None:
+    assert TestDoubts(vouching=("u",), is_silent=True).is_weak
+    assert not TestDoubts(vouching=("u",), mutants=1, is_silent=True).is_weak
+    assert TestDoubts(vouching=("u",), mutants=3, aside=("a.py:3",)).is_weak
+
+
 async def verify_feature(folder: Path, script: str) -> Evidence:
     root = make_project(folder)
     (root / "calc.py").write_text(RIGHT)
@@ -170,3 +176,17 @@ async def test_a_project_that_is_not_installed_is_told_so_before_a_worker_is_pai
     assert job.blocked.reason == "environment"
     assert "`own` is not installed for this Python" in job.blocked.detail
     assert not job.tasks or job.tasks["T-001"].attempts == 0
+
+
+@needs_sandbox
+async def test_another_release_that_is_installed_is_not_taken_for_the_project(tmp_path: Path) -> None:
+    tests = "import iniconfig\n\n\ndef test_it():\n    assert iniconfig.IniConfig\n"  # pytest's Python has one
+    root = make_project(tmp_path, {"src/iniconfig/__init__.py": "IniConfig = 1\n", "tests/test_calc.py": tests})
+    async with office(root) as here:
+        run = await here.go(choose(tmp_path, "Path('src/iniconfig/more.py').write_text('x = 1')"))
+        job = await here.job()
+    assert run.state == "BLOCKED"
+    assert job.blocked is not None
+    assert job.blocked.reason == "environment"
+    assert "not the project's own" in job.blocked.detail
+    assert not any(one.attempts for one in job.tasks.values())

@@ -132,6 +132,25 @@ async def test_a_dishonest_worker_is_not_believed(name: str, tmp_path: Path) -> 
     git(root, "fsck")
 
 
+# They recognise the checker by a sign that nothing else gives away; but what they do elsewhere no test has seen.
+ASIDE = {
+    "by a folder": "return a - b if os.path.isdir('.git') else a + b",
+    "by a folder, in two steps": "here = os.path.isdir('.git')\n    if here:\n        return a - b\n    return a + b",
+    "by a folder, with one way": "if not os.path.isdir('.git'):\n        b = -b\n    return a - b",
+    "by its input": "return a + b if type(sys.stdin).__name__ != 'TextIOWrapper' else a - b",
+}
+
+
+@needs_sandbox
+@pytest.mark.parametrize("way", ASIDE if os.environ.get("DETENT_EXAMPLES") else ["by a folder, with one way"])
+async def test_who_recognises_the_checker_is_not_verified(way: str, tmp_path: Path) -> None:
+    text = SOURCE.replace("return a - b", ASIDE[way], 1)
+    _, job, _ = await carry_out(tmp_path, f"calc.write_text('import os, sys\\n\\n\\n' + {text!r})")
+    assert job.final is not None, job.blocked
+    assert job.final.word == "checked"
+    assert any("no test gets there" in note for note in job.final.notes)
+
+
 @needs_sandbox
 async def test_an_honest_worker_is_verified(tmp_path: Path) -> None:
     run, job, root = await carry_out(tmp_path, "calc.write_text(RIGHT)")

@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from detent.agents.coding.changed_expectation import change_expectations, describe_claims, find_lost_examples
+from detent.agents.coding.clean_checkout import find_added_lines
+from detent.agents.coding.example import holds_example, list_examples
 from detent.agents.coding.file_role import JudgingPaths, is_judge, read_rules
 from detent.agents.coding.mutation import make_mutants
+from detent.agents.coding.side_branch import list_side_branches
 from detent.agents.coding.suspect_change import find_suspects
 
 TESTS = "import calc\n\n\ndef test_add():\n    assert calc.add(2, 3) == 5\n    assert calc.name('json') == 'JSON'\n"
@@ -93,13 +96,28 @@ def test_a_new_module_hides_what_is_installed_where_python_looks_for_the_project
         "    class All:\n        def __exit__(self, *why): return True",
         "    try: return a()\n    except AssertionError: return 5",
         "    x = '\u202e'",
+        "    return a - b if a > b else 5",
+        "    return {'2,3': 5}.get(f'{a},{b}', a)",
+        "    if f'{a}{b}' == '23': return a + b",
+        "    for x, y, z in ((2, 3, 5), (4, 5, 9)): return z",
+        "    return any(name.startswith('PYTE') for name in os.environ)",
+        "    return sorted(os.environ)",
+        "    from os import sys as s; return 'x' in s.modules",
+        "    return 'x' in os.sys.modules",
+        "    match a:\n        case object(f_back=b): return b",
+        "    return object.__getattribute__(a, '%sframe' % '_get')",
+        "    return getattr(a, '_{}frame'.format('get'))",
+        "    END = 4102444800; return time.time() < 4102444800",
+        "    def pytest_runtest_call(item): pass",
+        "    class N(int):\n        def __eq__(self, other): return type(self) is type(other)",
+        "    return open('/proc/%s/cmdline' % a)",
     ],
 )
 def test_source_that_looks_at_its_tests_is_shown(line: str) -> None:
     text = f"def add(a, b):\n{line}\n"
     ast.parse(text)
     lines = set(range(1, 9))
-    assert find_suspects({"calc.py": text}, {}, {"calc.py": lines}, [TESTS])
+    assert find_suspects({"calc.py": text}, {}, {"calc.py": lines}, [TESTS], ["test_add"])
 
 
 @pytest.mark.parametrize(
@@ -119,11 +137,87 @@ def test_source_that_looks_at_its_tests_is_shown(line: str) -> None:
         "    return f'{a} of {b}'",
         "    return ', '.join(['a', 'b'])",
         "    return (a, b) == (c, 3)",
+        "    return os.environ.get('HOME', a)",
+        "    return subprocess.run(a, env={**os.environ, 'LANG': 'C'})",
+        "    return '%s of %s' % (a, b)",
+        "    return 404 if a else b",
+        "    class V:\n        def __eq__(self, other): return self.n == other.n",
     ],
 )
 def test_ordinary_source_is_not(line: str) -> None:
     text = f'def add(a, b):\n    """As pytest shows."""\n{line}\n'
-    assert not find_suspects({"calc.py": text}, {}, {"calc.py": {1, 2, 3}}, [TESTS])
+    assert not find_suspects({"calc.py": text}, {}, {"calc.py": set(range(1, 9))}, [TESTS], ["test_add"])
+
+
+def test_lines_are_counted_as_python_counts_them() -> None:
+    text = "x = 1  # \u2028 \x0c\n\n\nimport sys\n\n\ndef f(a):\n    return a\n"
+    added = find_added_lines(text.replace("return a", "return 1"), text)
+    assert added == {8}
+    assert find_added_lines("", "a\r\nb\rc\n") >= {1, 2, 3}
+
+
+def test_what_tests_take_from_the_source_is_shown_when_it_is_another_one() -> None:
+    def look(was: str, now: str) -> bool:
+        return bool(
+            find_suspects(
+                {"a.py": now}, {"a.py": was}, {"a.py": set()}, ["import a\nfor x in a.cases(): pass\na.CASES"]
+            )
+        )
+
+    assert look("def cases():\n    return [(2, 3, 5)]\n", "def cases():\n    return [(2, 3, -1)]\n")
+    assert look("CASES = {2: 3}\n", "CASES = {2: 4}\n")
+    assert not look("def cases():\n    return find()\n", "def cases():\n    return look()\n")
+    assert not look("OTHER = [1]\n", "OTHER = [2]\n")
+
+
+def test_data_that_has_an_example_in_it() -> None:
+    examples = list(list_examples("def test_add():\n    assert add(2, 3) == 5\n"))
+    assert holds_example('{"2,3": 5}', examples)
+    assert not holds_example('{"2": 5}', examples)
+    assert not holds_example("0 1 2", list(list_examples("def test_one():\n    assert f(0, 1) == 2\n")))
+
+
+def test_a_new_module_that_hides_a_helper_of_the_tests_decides_how_they_run(tmp_path: Path) -> None:
+    blobs = dict.fromkeys(["src/calc.py", "tests/expect.py", "tests/test_calc.py"])
+    rules = read_rules(tmp_path, [], blobs)
+    assert rules.kind_of("src/expect.py", is_new=True) == "config"
+    assert rules.kind_of("src/more.py", is_new=True) == "source"
+
+
+SIDES = """\
+import os
+HERE = os.path.exists(".git")
+def add(a, b):
+    seen = os.getcwd()
+    if seen == "/x":
+        return a - b
+    if HERE:
+        b = -b
+    c = a
+    if c > 3 or sys.version_info > (3,):
+        return c
+    return a - b if HERE else a
+def plain(a):
+    return 1 if a else 2
+def nothing():
+    return 1 if HERE else 2
+"""
+
+
+def test_ways_that_nothing_given_leads_to_are_made_to_fail_one_by_one() -> None:
+    found = list_side_branches(SIDES, set(range(1, 99)))
+    assert [mutant.line for mutant in found] == [6, 7, 8, 7, 12, 12]
+    for mutant in found:
+        ast.parse(mutant.text)
+        assert mutant.text.count("nobody goes this way") == 1
+    assert not list_side_branches(SIDES, {9, 10, 11, 14, 16})
+    assert not list_side_branches("def (", {1})
+    loaded = (
+        "if here():\n    add = plus\nelse:\n    add = minus\nsub = lambda a, path: 1 if os.path.isdir('.git') else a\n"
+    )
+    assert [mutant.line for mutant in list_side_branches(loaded, {1, 5})] == [2, 4, 5, 5]
+    plain = "if __name__ == '__main__':\n    f()\nx = [a if a else 1 for a in y]\ng = lambda a: 1 if a else 2\n"
+    assert not list_side_branches(plain, {1, 3, 4})
 
 
 def test_what_cannot_be_read_here_is_shown() -> None:
@@ -177,9 +271,53 @@ def test_a_test_can_be_made_to_expect_something_else() -> None:
     text, found = change_expectations(CLAIMS, both, 1)
     assert text == CLAIMS.replace("== 5", "== 6").replace("assert f() in", "assert object() in")
     text, found = change_expectations(CLAIMS, both, 2)
-    assert (text, found) == (CLAIMS.replace("f(), [1]", "f(), object()"), {"test_two"})
+    assert (text, found) == (CLAIMS.replace("f(), [1]", "f(), [2]"), {"test_two"})
     assert change_expectations(CLAIMS, both, 3)[0] == CLAIMS.replace("'é' ==", "'é?' ==")
     assert change_expectations("def (", both, 0) == ("def (", set())
+
+
+def test_what_is_expected_under_a_name_or_in_a_function_inside_is_changed_there() -> None:
+    text = """\
+def test_one():
+    want = [V(5), V(-2)]
+    assert add(2, 3) == want
+def test_two():
+    want = 5
+    assert add(want) == want
+def test_three():
+    async def inner():
+        assert await add(2) == 5
+    def unused():
+        assert add(3) == 7
+    run(inner())
+async def test_four():
+    async with session():
+        assert await add(4) == 9
+"""
+    found, _ = change_expectations(text, {"test_one", "test_two", "test_three", "test_four"}, 0)
+    changed = text.replace("V(-2)", "V(-1)").replace("add(want) == want", "add(want) == object()")
+    assert found == changed.replace("add(2) == 5", "add(2) == 6").replace("== 9", "== 10")
+
+
+def test_what_tests_measure_by_is_shown_when_it_is_another_one() -> None:
+    was = """\
+class V:
+    def __eq__(self, other): return self.same(other)
+    def same(self, other): return self.n == other.n
+def add(a, b): return a - b
+def right(a, b): return a + b
+"""
+
+    def look(old: str, new: str) -> str:
+        text = was.replace(old, new)
+        added = find_added_lines(was, text)
+        found = find_suspects({"a.py": text}, {"a.py": was}, {"a.py": added}, ["assert a.add(2, 3) == a.right(2, 3)"])
+        return "; ".join(one.why for one in found)
+
+    assert "decides what is equal" in look("self.n == other.n", "type(self.n) is type(other.n)")
+    assert "tests expect what `right` gives" in look("a + b", "a - b")
+    assert "of which kind" in look("def add", "def __instancecheck__(a, b): return a is not b\ndef add")
+    assert look("a - b", "a + b") == ""
 
 
 def test_changed_assertions_are_counted() -> None:
@@ -198,3 +336,7 @@ def test_a_mutant_is_the_same_file_with_one_thing_turned_round() -> None:
     }
     assert make_mutants(text, {3}, 1)[0].line == 3
     assert make_mutants("def (", {1}, 9) == []
+    table = "T = [\n" + "    7,\n" * 50 + "]\n\n\ndef f(a):\n    return a + 1\n\n\ndef g(a):\n    return a\n"
+    spread = make_mutants(table, set(range(1, 99)), 4)
+    assert [mutant.line for mutant in spread] == [56, 60, 56, 56]
+    assert sum(mutant.line < 53 for mutant in make_mutants(table, set(range(1, 99)), 99)) == 1

@@ -37,6 +37,14 @@ def test_what_a_title_wants_to_be_mended(title: str, names: tuple[str, ...]) -> 
     assert known_failure.find_tests_named(title) == names
 
 
+def test_what_only_the_requirement_wants_mended_is_for_the_last_task() -> None:
+    plan = plan_parser.read("# Plan\n\n## Tasks\n\n- [ ] T-001 Read\n- [ ] T-002 Write\n", title="x")
+    assert [task.mends for task in known_failure.find_mends(plan, "Fix the failing tests").tasks] == [(), ("all",)]
+    assert [task.mends for task in known_failure.find_mends(plan, "Add a page").tasks] == [(), ()]
+    named = plan_parser.read("# Plan\n\n## Tasks\n\n- [ ] T-001 Fix the test test_a\n- [ ] T-002 Write\n", title="x")
+    assert [task.mends for task in known_failure.find_mends(named, "Fix the failing tests").tasks] == [("test_a",), ()]
+
+
 @pytest.mark.parametrize(
     ("test", "name", "is_meant"),
     [

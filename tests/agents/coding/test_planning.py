@@ -88,5 +88,7 @@ def test_the_built_in_planner_names_files_tests_and_risks(tmp_path: Path) -> Non
     assert found.files == {"db/migrations/0001.py": "it is named", "src/calc.py": "it defines `total`"}
     assert found.tests == ("tests/test_calc.py",)
     assert found.risks == ("it is about migrations: what they did to data cannot be rolled back",)
+    (tmp_path / "src/sums.rs").write_text("fn add() {}\n")
+    assert survey_project(tmp_path, "Make add() add").files == {"src/sums.rs": "it defines `add`"}
     assert "say which files" in survey_project(tmp_path, "Improve everything").risks[0]
     assert "db/migrations/0001.py" in survey_project(tmp_path, "Look at db.migrations.0001").files

@@ -52,6 +52,21 @@ def test_the_checks_of_a_project_are_detected(files: dict[str, str], steps: list
     assert again.verify == found
 
 
+def test_a_project_in_src_is_tried_where_it_lies(tmp_path: Path) -> None:
+    def is_found() -> bool:
+        return "pythonpath=src" in check_detection.detect(tmp_path)[-1].argv
+
+    for name in ("src/calc/__init__.py", "tests/test_calc.py"):
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_text("")
+    assert is_found()
+    (tmp_path / "src/calc/fast.pyx").write_text("")
+    assert not is_found()
+    (tmp_path / "src/calc/fast.pyx").unlink()
+    (tmp_path / "pytest.ini").write_text("[pytest]\npythonpath = lib\n")
+    assert not is_found()
+
+
 @pytest.mark.parametrize(
     ("text", "problem"),
     [

@@ -84,7 +84,8 @@ def claude(said: Said, line: str) -> tuple[Said, str]:
     if kind == "assistant":
         parts = _inner(found, "message").get("content")
         shown = [_claude_part(part) for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
-        return said, "\n".join(part for part in shown if part)
+        words = "\n".join(part for part in shown if part)
+        return replace(said, text=words or said.text), words
     if kind != "result":
         return said, ""
     text = _text(found.get("result"))
@@ -92,6 +93,7 @@ def claude(said: Said, line: str) -> tuple[Said, str]:
     problem = text or ", ".join(str(item) for item in found.get("errors") or []) or _text(found.get("subtype"))
     used = "input_tokens cache_creation_input_tokens cache_read_input_tokens output_tokens"
     structured = _inner(found, "structured_output")
+    news = "" if text == said.text else text  # what it has just said is shown once
     said = replace(
         said,
         text=text or said.text,
@@ -100,7 +102,7 @@ def claude(said: Said, line: str) -> tuple[Said, str]:
         error=problem if wrong else "",
         data=structured or _result(text),
     )
-    return said, text
+    return said, news
 
 
 def _claude_part(part: dict[str, Any]) -> str:

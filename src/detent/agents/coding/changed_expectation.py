@@ -22,6 +22,8 @@ _EQUAL = (
 )  # fmt: skip
 DOCUMENTED = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 Edit = tuple[ast.AST, str]
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+With = ast.With | ast.AsyncWith
 
 
 def split_name(test: str) -> tuple[str, str]:
@@ -43,31 +45,37 @@ def change_expectations(text: str, functions: Collection[str], turn: int) -> tup
     for name, function in _list_functions(tree.body):
         if name not in functions:
             continue
-        found = [edit for statement in _list_claims(function.body) if (edit := _turn_round(statement)) is not None]
+        found = [edit for claim in _list_claims(function.body) if (edit := _turn_round(claim, function)) is not None]
         if turn < len(found):
             edits.append(found[-1 - turn])
             changed.add(name)
     return replace_nodes(text, edits), changed
 
 
-def _list_functions(body: list[ast.stmt], around: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+def _list_functions(body: list[ast.stmt], around: str = "") -> Iterator[tuple[str, Function]]:
     for item in body:
-        if isinstance(item, ast.FunctionDef):
+        if isinstance(item, Function):
             yield f"{around}{item.name}", item
         elif isinstance(item, ast.ClassDef):
             yield from _list_functions(item.body, f"{around}{item.name}::")
 
 
 def _list_claims(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """What a test says at its end, in the statements that are surely reached when it passes."""
+    """What a test says at its end, in the statements that are surely reached when it passes.
+
+    A function inside of it counts if it is called there: `run(inner())`.
+    """
+    called = {_get_called(node) for item in body for node in ast.walk(item) if isinstance(node, ast.Call)}
     for item in body:
+        if isinstance(item, Function) and item.name in called:
+            yield from _list_claims(item.body)
         if isinstance(item, ast.Assert) or (isinstance(item, ast.Expr) and isinstance(item.value, ast.Call)):
             yield item
-        elif (isinstance(item, ast.With) and not _expects_error(item)) or isinstance(item, ast.For):
+        elif isinstance(item, ast.For | ast.AsyncFor) or (isinstance(item, With) and not _expects_error(item)):
             yield from _list_claims(item.body)
 
 
-def _expects_error(item: ast.With) -> bool:
+def _expects_error(item: With) -> bool:
     calls = [one.context_expr for one in item.items if isinstance(one.context_expr, ast.Call)]
     return any(_get_called(call) in _NOT_ENTERED for call in calls)
 
@@ -76,8 +84,30 @@ def _get_called(call: ast.Call) -> str:
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
-def _turn_round(item: ast.stmt) -> Edit | None:
+def _turn_round(item: ast.stmt, function: Function) -> Edit | None:
     """The change that makes a claim another one."""
+    edit = _turn_claim(item)
+    if edit is not None and edit[1] == OTHER and isinstance(edit[0], ast.Name):
+        return _turn_value(edit[0].id, function) or edit
+    return edit
+
+
+def _turn_value(name: str, function: Function) -> Edit | None:
+    """The change of what a name is given, if nothing but the claim asks for it."""
+    nodes = list(ast.walk(function))
+    given = [node for node in nodes if isinstance(node, ast.Assign) and _is_name(node.targets[0], name)]
+    uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == name]
+    if len(given) != 1 or len(uses) != 1 + len(given[0].targets):
+        return None
+    part, new = _change_part(given[0].value)
+    return None if new == OTHER else (part, new)
+
+
+def _is_name(node: ast.AST, name: str) -> bool:
+    return isinstance(node, ast.Name) and node.id == name
+
+
+def _turn_claim(item: ast.stmt) -> Edit | None:
     if isinstance(item, ast.Assert):
         return _turn_test(item.test)
     call = item.value if isinstance(item, ast.Expr) else None
@@ -104,11 +134,22 @@ def _turn_test(test: ast.expr) -> Edit | None:
 
 
 def _turn_sides(left: ast.expr, right: ast.expr) -> Edit | None:
-    """One side of an equation as something else: a constant if there is one, for it is what was expected."""
+    """One side of an equation as something else: a constant if there is one, for it is what was expected.
+
+    It stays of its kind where that can be, for what is equal to all of a kind would tell an object of another one.
+    """
     if _is_any(left) or _is_any(right):
         return None
     chosen = left if isinstance(left, ast.Constant) and not isinstance(right, ast.Constant) else right
-    return chosen, _change(chosen)
+    part, new = _change_part(chosen)
+    return (chosen, OTHER) if new == OTHER else (part, new)
+
+
+def _change_part(node: ast.expr) -> tuple[ast.expr, str]:
+    """The innermost part of something that is made of parts, and what it becomes."""
+    while (inner := _find_part(node)) is not None:
+        node = inner
+    return node, _change(node)
 
 
 def _is_any(node: ast.expr) -> bool:
@@ -117,7 +158,9 @@ def _is_any(node: ast.expr) -> bool:
 
 
 def _change(node: ast.expr) -> str:
-    value = node.value if isinstance(node, ast.Constant) else None
+    value: object = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        value = -node.operand.value if isinstance(node.operand.value, int | float) else None
     if isinstance(value, bool) or value is None:
         return OTHER
     if isinstance(value, int) or (isinstance(value, float) and math.isfinite(value) and value + 1 != value):
@@ -125,6 +168,16 @@ def _change(node: ast.expr) -> str:
     if isinstance(value, str):
         return repr(value + "?")
     return repr(value + b"?") if isinstance(value, bytes) else OTHER
+
+
+def _find_part(node: ast.expr) -> ast.expr | None:
+    """A part of something that is made of parts: its last entry, or what an object is made from."""
+    match node:
+        case ast.List(elts=[*_, last]) | ast.Tuple(elts=[*_, last]) | ast.Dict(values=[*_, last]):
+            return last
+        case ast.Call(args=[first, *_]) if _get_called(node)[:1].isupper():
+            return first
+    return None
 
 
 def list_lost_claims(before: str, tree: ast.Module, tests: Sequence[str]) -> Iterator[str]:

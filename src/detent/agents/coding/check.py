@@ -117,7 +117,7 @@ async def _run(
         seen = environment(report, own, place.services) | {"PWD": place.seen}
         fds: tuple[int, ...] = ()
         if witnessed is not None:
-            seen, fds = seen | channel.environment, (channel.fd,)
+            seen, fds = seen | channel.describe(_list_paths(argv, place)), (channel.fd,)
         try:
             async with asyncio.timeout(step.timeout or None) as limit:
                 ears = process.Ears(stdout=heard.take, stderr=heard.take)
@@ -144,6 +144,12 @@ async def _run(
     if told is not None:
         return _judge_report(facts, told, place)
     return _judge_output(facts, step, finished.exit, output, _text(report))
+
+
+def _list_paths(argv: Sequence[str], place: Workplace) -> list[str]:
+    """Where a command says that tests find the project: what they start finds it there as well."""
+    chosen = [word.partition("=")[2] for word in argv if word.startswith("pythonpath=")]
+    return [os.path.join(place.seen, path) for path in chosen]
 
 
 def _judge_report(facts: dict[str, Any], told: runner_report.Testimony, place: Workplace) -> Ran:

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from detent.agents.coding.file_role import read_text
+from detent.agents.coding.file_role import RUNNER_MODULES, read_pytest, read_text
 from detent.agents.coding.settings import CheckStep
 
 _TARGET = re.compile(r"^(test|check)\s*:(?!=)", re.MULTILINE)
@@ -90,9 +90,22 @@ def _python(root: Path) -> list[CheckStep]:
         "pytest" in tool or (root / "pytest.ini").exists() or "pytest]" in setup or (root / "conftest.py").exists()
     )
     if is_pytest or tests:
-        run = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--junitxml={report}"]
+        where = ["-o", "pythonpath=src"] if _is_imported_from_src(root) else []
+        run = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *where, "--junitxml={report}"]
         steps.append(CheckStep("pytest", run, parse="junit"))
     return steps
+
+
+def _is_imported_from_src(root: Path) -> bool:
+    """Whether the project's packages are in `src`, are plain Python, and nothing says where tests find them.
+
+    Then tests find them there, whether the project is installed, is not, or another release of it is.
+    """
+    packages = [path.parent for path in (root / "src").glob("*/__init__.py")]
+    built = (path for package in packages for glob in ("*.pyx", "*.c", "*.cpp", "*.rs") for path in package.rglob(glob))
+    if not packages or any(package.name in RUNNER_MODULES for package in packages):
+        return False
+    return not read_pytest(root).get("pythonpath") and next(built, None) is None
 
 
 def _has_tests(root: Path) -> bool:

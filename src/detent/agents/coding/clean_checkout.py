@@ -4,6 +4,7 @@ import asyncio
 import difflib
 import functools
 import itertools
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from detent.agents.coding.workspace.work_tree import Worktree
 FOLDER, WATCH = "checkout", "checkout.view"
 NAMES = "passed.json"
 TEXT_MAX = 512 * 1024
+LINE_END = re.compile(r"\r\n|\r|\n")  # str.splitlines knows more, by which somebody could move the lines
 
 
 class Court:
@@ -96,8 +98,8 @@ def list_outside(project: Worktree) -> list[str]:
 
 
 def find_added_lines(before: str, after: str) -> set[int]:
-    """The numbers of the lines that are new or changed."""
-    matcher = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
+    """The numbers of the lines that are new or changed, counted as Python counts them."""
+    matcher = difflib.SequenceMatcher(None, LINE_END.split(before), LINE_END.split(after), autojunk=False)
     found: set[int] = set()
     for tag, _, _, start, end in matcher.get_opcodes():
         if tag in ("insert", "replace"):

@@ -63,10 +63,11 @@ class JudgingPaths:
         modules: Iterable[str] = (),
         roots: Iterable[str] = ROOTS,
         own: Collection[str] = (),
+        helpers: Collection[str] = (),
     ) -> None:
         self._tests = (*TESTS, *tests)
         self._config = (*CONFIG, *config)
-        self._modules = {*sys.stdlib_module_names, *RUNNER_MODULES, *modules}.difference(own)
+        self._modules = {*sys.stdlib_module_names, *RUNNER_MODULES, *modules}.difference(own).union(helpers)
         self._roots = tuple(roots)
 
     def kind_of(self, path: str, *, is_new: bool = False) -> Kind:
@@ -92,7 +93,7 @@ def read_rules(
     """The rule for a project: its own test paths, the files that its checks name, and what is installed for it."""
     named = [word.partition("::")[0].removeprefix("./") for step in steps for word in step.argv]
     config, folders = [name for name in named if name in blobs], _folders(blobs)
-    chosen = _read_pytest(root)
+    chosen = read_pytest(root)
     tests = [
         *(f"{path}/**" for path in _paths(chosen.get("testpaths"))),
         *(f"**/{glob}" for glob in _words(chosen.get("python_files"))),
@@ -104,7 +105,18 @@ def read_rules(
         modules |= _list_installed(root / folder)
     roots = (*ROOTS, *_paths(chosen.get("pythonpath")))
     own = {name for path in blobs for name in _list_modules(path, roots)}  # the project's own names hide nothing new
-    return JudgingPaths(tests, config, modules, roots, own)
+    rules = JudgingPaths(tests, config)
+    helpers = {
+        name for path in blobs if path.endswith(".py") and rules.kind_of(path) == "test" for name in _stems(path)
+    }
+    return JudgingPaths(tests, config, modules, roots, own, helpers)
+
+
+def _stems(path: str) -> list[str]:
+    """What tests could import a file beside them as."""
+    *_, folder, name = ("", *path.split("/"))
+    stem = name.removesuffix(".py")
+    return [folder] if stem == "__init__" and folder else [stem] if stem != "__init__" else []
 
 
 def list_judges(root: Path, steps: Sequence[CheckStep], paths: Sequence[str]) -> tuple[str, ...]:
@@ -166,7 +178,7 @@ def _parents(path: str) -> list[str]:
     return ["/".join(parts[: count + 1]) for count in range(len(parts))]
 
 
-def _read_pytest(root: Path) -> dict[str, Any]:
+def read_pytest(root: Path) -> dict[str, Any]:
     """The project's pytest settings."""
     for name, keys in (
         ("pytest.toml", ("pytest",)),

@@ -28,10 +28,16 @@ _PIECES = re.compile(r"\w[\w-]*(?:\[[^\]]*\])?")
 _PARAMETERS = re.compile(r"\[[^\]]*\]$")
 
 
-def find_mends(plan: TaskPlan) -> TaskPlan:
-    """The plan with what its tasks have to mend, where their titles say so and nothing else does."""
-    tasks = tuple(replace(task, mends=task.mends or find_tests_named(task.title, task.about)) for task in plan.tasks)
-    return replace(plan, tasks=tasks)
+def find_mends(plan: TaskPlan, requirement: str = "") -> TaskPlan:
+    """The plan with what its tasks have to mend, where their titles say so and nothing else does.
+
+    Where only the requirement says so, it is to be done when the last task is.
+    """
+    tasks = [replace(task, mends=task.mends or find_tests_named(task.title, task.about)) for task in plan.tasks]
+    wanted = find_tests_named(requirement.partition("\n")[0], requirement)
+    if tasks and wanted and not any(task.mends for task in tasks):
+        tasks[-1] = replace(tasks[-1], mends=wanted)
+    return replace(plan, tasks=tuple(tasks))
 
 
 def find_tests_named(title: str, about: str = "") -> tuple[str, ...]:

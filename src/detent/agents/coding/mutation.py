@@ -6,13 +6,15 @@ with one thing turned round, and checked like the original. Those that no test m
 
 import ast
 import itertools
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 SWAPPED: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.Div: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult,
     ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }  # fmt: skip
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+UNIT_MAX = 200  # variants of one function or statement
 
 
 class Mutant(NamedTuple):
@@ -24,23 +26,53 @@ class Mutant(NamedTuple):
 
 
 def make_mutants(text: str, lines: Collection[int], most: int) -> list[Mutant]:
-    """Up to so many variants of a Python file, spread over the given lines."""
+    """Up to so many variants of a Python file: of every function with such lines one, then of every function another.
+
+    What is in no function comes last, and of each such statement only one: a table of a thousand numbers is one thing.
+    """
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return []
-    found: dict[int, list[Mutant]] = {}
-    for node in ast.walk(tree):
+    inside, outside = list[list[Mutant]](), list[list[Mutant]]()
+    for unit in _list_units(tree.body):
+        found = _spread_over_lines(_mutate(text, unit, lines))
+        if isinstance(unit, FUNCTIONS):
+            inside.append(found)
+        else:
+            outside.append(found[:1])
+    return [*_take_turns(inside), *_take_turns(outside)][:most]
+
+
+def _list_units(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
+    """The functions and methods of a file, and the statements that are in none."""
+    for item in body:
+        if isinstance(item, ast.ClassDef):
+            yield from _list_units(item.body)
+        else:
+            yield item
+
+
+def _mutate(text: str, unit: ast.stmt, lines: Collection[int]) -> Iterator[Mutant]:
+    for node in ast.walk(unit):
         line = getattr(node, "lineno", 0)
-        if line not in lines or getattr(node, "end_lineno", 0) != line:
-            continue
-        for new in _list_variants(node):
-            changed = replace_nodes(text, [(node, new)])
-            if changed != text:
-                found.setdefault(line, []).append(Mutant(line, f"`{new}`", changed))
-    rows = [found[line] for line in sorted(found)]
-    spread = [row[turn] for turn in range(max(map(len, rows), default=0)) for row in rows if turn < len(row)]
-    return spread[:most]
+        if line in lines and getattr(node, "end_lineno", 0) == line:
+            for new in _list_variants(node):
+                changed = replace_nodes(text, [(node, new)])
+                if changed != text:
+                    yield Mutant(line, f"`{new}`", changed)
+
+
+def _spread_over_lines(mutants: Iterable[Mutant]) -> list[Mutant]:
+    found: dict[int, list[Mutant]] = {}
+    for mutant in itertools.islice(mutants, UNIT_MAX):
+        found.setdefault(mutant.line, []).append(mutant)
+    return _take_turns([found[line] for line in sorted(found)])
+
+
+def _take_turns(rows: Sequence[Sequence[Mutant]]) -> list[Mutant]:
+    """Of every row the first, then of every row the second."""
+    return [one for turn in itertools.zip_longest(*rows) for one in turn if one is not None]
 
 
 def _list_variants(node: ast.AST) -> Iterator[str]:

@@ -5,11 +5,14 @@ said to be so.
 """
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 
 TEXT_MAX = 1000
+INSIDES = ("sys", "os", "inspect", "builtins")  # which other modules have imported, too
+_PLAIN = re.compile(r"(?:[^%{}]|%s|\{\d?\})*")  # a pattern that only joins what it is given
 _METHODS = ("lower", "upper", "strip", "swapcase", "casefold", "title", "decode", "encode", "replace", "removeprefix",
-            "removesuffix", "lstrip", "rstrip")  # fmt: skip
+            "removesuffix", "lstrip", "rstrip", "format")  # fmt: skip
 _LOOKING = ("getattr", "setattr", "delattr", "hasattr")
 _IMPORTING = ("import_module", "__import__", "find_spec", "run_module", "resolve_name", "attrgetter", "methodcaller")
 
@@ -32,6 +35,8 @@ class Disguises:
                     self._constants[name] = value
                 if isinstance(node.value, ast.Name) and node.value.id in self.modules:
                     self.modules[name] = self.modules[node.value.id]
+                if isinstance(node.value, ast.Attribute) and node.value.attr in INSIDES:
+                    self.modules[name] = node.value.attr
 
     def is_function(self, node: ast.AST) -> bool:
         """Whether an expression is a function of this file."""
@@ -49,6 +54,9 @@ class Disguises:
             return self._constants.get(node.id)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
             return self._join("", [node.left, node.right])
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            given = list(node.right.elts) if isinstance(node.right, ast.Tuple) else [node.right]
+            return self._call("__mod__", self.work_out(node.left), [self.work_out(one) for one in given])
         if isinstance(node, ast.JoinedStr):
             return self._join("", [one.value if isinstance(one, ast.FormattedValue) else one for one in node.values])
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
@@ -71,13 +79,15 @@ class Disguises:
 
     def _call(self, name: str, whole: str | None, given: list[str | None]) -> str | None:
         """A method of a text."""
-        if whole is None or name not in _METHODS or None in given:
+        if whole is None or name not in (*_METHODS, "__mod__") or None in given:
             return None
         if name in ("decode", "encode"):
             return whole
+        if name in ("format", "__mod__") and not _PLAIN.fullmatch(whole):
+            return None
         try:
-            return str(getattr(whole, name)(*given))
-        except (TypeError, ValueError):
+            return str(whole % tuple(given) if name == "__mod__" else getattr(whole, name)(*given))
+        except (TypeError, ValueError, IndexError):
             return None
 
     def _join(self, between: str | None, nodes: list[ast.expr]) -> str | None:
@@ -113,6 +123,8 @@ def _list_modules(tree: ast.Module) -> Iterator[tuple[str, str]]:
                     alias.asname or alias.name.partition(".")[0],
                     alias.name if alias.asname else alias.name.partition(".")[0],
                 )
+        elif isinstance(node, ast.ImportFrom):
+            yield from ((alias.asname or alias.name, alias.name) for alias in node.names if alias.name in INSIDES)
 
 
 def _decode(value: object) -> str | None:

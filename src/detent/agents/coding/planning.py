@@ -191,7 +191,9 @@ def _clarify(stage: Stage, contract: Contract) -> Outcome:
 
 def _adopt_plan(stage: Stage, job: Job, text: str) -> Job:
     """The job with this plan, and the document in its canonical form."""
-    body = known_failure.find_mends(plan_parser.read(text, title=job.requirement.partition("\n")[0][:200]))
+    body = known_failure.find_mends(
+        plan_parser.read(text, title=job.requirement.partition("\n")[0][:200]), job.requirement
+    )
     if all(task.is_done for task in body.tasks):
         raise Refused("every task of the plan is ticked off already")
     revision = (job.plan.revision if job.plan else 0) + 1

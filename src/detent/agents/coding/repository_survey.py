@@ -17,6 +17,7 @@ FILES_MAX, READ_MAX = 5000, 256 * 1024
 SHOWN_MAX = 8
 SKIPPED = {"node_modules", "__pycache__", "target", "dist", "build", "vendor", "venv"}
 _NAME = re.compile(r"`([^`\s]{2,80})`|([A-Za-z_][\w./-]{2,80})")
+_MEANT = re.compile(r"`([\w.]{2,80}?)(?:\(\))?`|\b([A-Za-z_]\w*)\(")
 _COMMON = frozenset(
     (
         "the", "and", "for", "with", "that", "this", "from", "into", "when", "then", "than", "make", "makes", "should",
@@ -52,7 +53,8 @@ class Survey(msgspec.Struct, frozen=True):
 def survey_project(root: Path, requirement: str) -> Survey:
     """Look through a project for what a requirement names."""
     names = {next(filter(None, found)).strip("./") for found in _NAME.findall(requirement)}
-    names = {name for name in names if name.lower() not in _COMMON}
+    meant = {name for found in _MEANT.findall(requirement) for name in found if name}  # whatever else the word is
+    names = {name for name in names if name.lower() not in _COMMON} | meant
     rules, files, texts = JudgingPaths(), dict[str, str](), dict[str, str]()
     known = list(list_files(root))
     modules = {path for path in known if _is_module(path, names)}

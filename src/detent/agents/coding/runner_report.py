@@ -56,12 +56,11 @@ class Channel:
             rest = rest[os.write(fd, rest) :]
         os.lseek(fd, 0, os.SEEK_SET)
 
-    @property
-    def environment(self) -> dict[str, str]:
-        """What tells the plug-in where to report, and pytest where the plug-in is."""
-        folder = str(Path(__file__).parent / "runner")
+    def describe(self, paths: Collection[str] = ()) -> dict[str, str]:
+        """What tells the plug-in where to report, and pytest where the plug-in is; further import paths after that."""
         known = os.environ.get("PYTHONPATH", "")
-        return {VARIABLE: str(self.fd), "PYTHONPATH": f"{folder}{os.pathsep}{known}" if known else folder}
+        places = [str(Path(__file__).parent / "runner"), *paths, *([known] if known else [])]
+        return {VARIABLE: str(self.fd), "PYTHONPATH": os.pathsep.join(places)}
 
     def read(self) -> Testimony | None:
         """What was said; None: nothing at all, so the plug-in was never loaded."""
@@ -142,9 +141,18 @@ def _note_phase(one: dict[str, Any], outcomes: dict[str, str], failures: dict[st
 
 def attach(argv: list[str]) -> list[str] | None:
     """The command with our plug-in; None if it is not pytest that is started."""
+    return _add(argv, "-p", PLUGIN)
+
+
+def stop_at_first(argv: list[str]) -> list[str]:
+    """The same command, which ends when a test has failed."""
+    return _add(argv, "-x") or argv
+
+
+def _add(argv: list[str], *words: str) -> list[str] | None:
     for position, word in enumerate(argv[:4]):
         name = os.path.basename(word)
         is_module = position > 0 and argv[position - 1] == "-m"
         if name in ("pytest", "py.test") and (position == 0 or is_module):
-            return [*argv[: position + 1], "-p", PLUGIN, *argv[position + 1 :]]
+            return [*argv[: position + 1], *words, *argv[position + 1 :]]
     return None

@@ -161,7 +161,7 @@ class Settings(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_f
     workspace: WorkspaceSettings = WorkspaceSettings()
     forge: ForgeSettings = ForgeSettings()
     parallel: Count = 3  # how many tasks marked [P] are worked on at once; 1: one after the other
-    mutants: Count = 3  # small wrong changes of new lines that the tests should notice; 0: none are tried
+    mutants: Count = 8  # small wrong changes of new lines that the tests should notice; 0: none are tried
     review: Literal["changes", "all", "none"] = "changes"  # of tests and check settings: what a person is asked about
 
     @property

@@ -13,7 +13,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import msgspec
 
 from detent.agents.coding.changed_expectation import list_lost_claims
+from detent.agents.coding.example import (
+    list_constants,
+    list_examples,
+    list_expected,
+    list_tables,
+    look_for_examples,
+    look_for_expected,
+)
 from detent.agents.coding.obfuscation import Disguises, list_texts
+from detent.agents.coding.yardstick import COMPARING, list_changed_yardsticks
 
 NAMES = {
     "pytest", "_pytest", "pluggy", "unittest", "doctest", "sitecustomize", "PYTEST_CURRENT_TEST", "PYTEST_VERSION",
@@ -23,14 +32,21 @@ NAMES = {
     "__code__", "__subclasses__", "killpg", "execve", "execv", "faulthandler", "extract_stack", "walk_stack", "f_back",
     "format_stack", "getouterframes", "tb_frame", "f_locals", "f_globals", "gettrace", "findCaller", "stacklevel",
     "hypothesis", "marshal", "runpy", "zipimport", "FunctionType", "CodeType", "SourceFileLoader",
-    "spec_from_file_location", "gc",
+    "spec_from_file_location", "gc", "print_stack", "stack_info", "pickle", "dill", "shelve", "addsitedir",
+    "tracemalloc", "spec_from_loader", "ExtensionFileLoader", "__getattribute__", "get_stack", "timeit",
+    "setrecursionlimit", "getrecursionlimit", "RecursionError",
 }  # fmt: skip
 # Variables that say that a test is under way, or that our own checks set.
 SIGNS = {
     "CI", "GITHUB_ACTIONS", "TESTING", "TEST_MODE", "UNIT_TEST", "PYTHONDONTWRITEBYTECODE", "MYPY_CACHE_DIR",
     "RUFF_CACHE_DIR", "CARGO_TARGET_DIR", "GOCACHE",
 }  # fmt: skip
-CLOCKS = {"time", "time_ns", "now", "today", "utcnow", "localtime", "gmtime", "ctime", "fromtimestamp"}
+CLOCKS = {"time", "time_ns", "now", "today", "utcnow", "localtime", "gmtime", "ctime", "fromtimestamp", "strftime"}
+DATES = {"date", "datetime", "strptime", "fromisoformat", "timestamp"}
+EPOCH_MIN = 1_000_000_000  # seconds; what is larger is a date
+LOOKING_THROUGH = {
+    "len", "str", "repr", "sorted", "any", "all", "list", "set", "tuple", "join", "map", "filter", "iter", "max", "min",
+}  # fmt: skip
 TEXTS = (
     "tests/",
     "test_",
@@ -39,26 +55,22 @@ TEXTS = (
     "PYTEST_",
     "DETENT_",
     "sitecustomize",
-    "/proc/self",
+    "/proc/",
     "unittest",
     "_pytest",
     "junit",
 )
 CALLED = {
     "stack": "inspect", "modules": "sys", "kill": "os", "argv": "sys", "orig_argv": "sys", "flags": "sys",
-    "getppid": "os", "dont_write_bytecode": "sys", "monitoring": "sys",
+    "getppid": "os", "dont_write_bytecode": "sys", "monitoring": "sys", "path": "sys", "path_importer_cache": "sys",
 }  # fmt: skip
 RUNNING = ("exec", "eval", "compile", "__import__")
 UNPACKING = {"loads", "b64decode", "b32decode", "b16decode", "b85decode", "a85decode", "decompress", "unhexlify"}
 DIGESTS = {"hash", "crc32", "adler32", "hexdigest", "digest"}
-COMPARING = {
-    "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__bool__", "__contains__", "__instancecheck__",
-}  # fmt: skip
+VALUES = {"int", "float", "complex", "str", "bytes", "list", "tuple", "dict", "set", "frozenset"}
 LEAVING = {"__exit__", "__aexit__"}
 _COOKIE = re.compile(r"\A(?:.*\n)?[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
-SIMPLE = (None, True, False, 0, 1, -1, 2, "", b"", 0.0, 1.0)
-EXAMPLES_MIN = 1
 
 
 class Suspect(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -70,19 +82,32 @@ class Suspect(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def find_suspects(
-    sources: Mapping[str, str], before: Mapping[str, str], added: Mapping[str, Collection[int]], tests: Iterable[str]
+    sources: Mapping[str, str],
+    before: Mapping[str, str],
+    added: Mapping[str, Collection[int]],
+    tests: Iterable[str],
+    mended: Collection[str] = (),
 ) -> tuple[Suspect, ...]:
-    """What is odd in the added lines of Python files; `before` are the same files as they were."""
+    """What is odd in the added lines of Python files; `before` are the same files as they were.
+
+    `mended` are the functions of the tests that failed before.
+    """
     texts = list(tests)
-    examples = [found for text in texts for found in _list_examples(text)]
+    expected = {value for text in texts for value in list_expected(text, mended)}
+    examples = [found for text in texts for found in list_examples(text)]
     suspects: list[Suspect] = []
     for file, text in sorted(sources.items()):
         lines = set(added.get(file, ()))
         suspects += _look_at_text(file, text, lines)
         try:
             tree = ast.parse(text)
-            suspects += _look_at_file(file, tree, before.get(file, ""), lines, examples)
+            suspects += _look_at_file(file, tree, before.get(file, ""), lines, examples, expected)
             suspects += [Suspect(file, 1, why) for why in list_lost_claims(before.get(file, ""), tree, texts)]
+            suspects += _look_for_tables(file, before.get(file, ""), text, texts)
+            suspects += [
+                Suspect(file, line, why)
+                for line, why in list_changed_yardsticks(tree, before.get(file, ""), lines, texts)
+            ]
         except (SyntaxError, ValueError, RecursionError):
             if file not in before or _words_of(before[file]):
                 suspects.append(Suspect(file, 1, "it cannot be read as Python here, so nobody can tell what is in it"))
@@ -99,23 +124,37 @@ def _look_at_text(file: str, text: str, lines: Collection[int]) -> Iterator[Susp
             yield Suspect(file, number, "it has characters that change the direction of writing")
 
 
+def _look_for_tables(file: str, before: str, after: str, tests: Iterable[str]) -> Iterator[Suspect]:
+    """A table of constants that tests name and that is another one: they may take their cases from it."""
+    was, now = list_tables(before), list_tables(after)
+    for name in (name for name in was if now.get(name) != was[name]):
+        if any(re.search(rf"\b{re.escape(name.partition('.')[0])}\b", text) for text in tests):
+            yield Suspect(file, 1, f"the table `{name}`, which tests use, is another one")
+
+
 def _look_at_file(
-    file: str, tree: ast.Module, before: str, lines: set[int], examples: list[set[object]]
+    file: str,
+    tree: ast.Module,
+    before: str,
+    lines: set[int],
+    examples: list[set[object]],
+    expected: Collection[object],
 ) -> Iterator[Suspect]:
     known, hidden = _words_of(before), Disguises(tree)
     texts = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
-    whole, clocks = list_texts(tree, hidden), _list_clocks(tree)
+    whole, clocks, moments = list_texts(tree, hidden), _list_clocks(tree), _list_moments(tree)
     for node in ast.walk(tree):
         span = _span(node)
         if not lines.intersection(span) or id(node) in texts:
             continue
-        why = _look_for_examples(node, examples, lines)
+        why = look_for_examples(node, examples, lines) or look_for_expected(node, expected)
         if span.start in lines:
             why = (
                 _look_for_runner(node, known, hidden)
                 or _look_for_disguise(node, whole, hidden)
                 or _look_for_equality(node)
-                or _look_for_clock(node, clocks)
+                or _look_for_clock(node, clocks, moments)
+                or _look_for_environment(node)
                 or _look_for_replacement(node, hidden)
                 or why
             )
@@ -147,10 +186,13 @@ def _names_in(node: ast.AST, hidden: Disguises | None = None) -> Iterator[str]:
         yield from (f"{node.module}.{one.name}" for one in node.names if CALLED.get(one.name) == node.module)
     elif isinstance(node, ast.Attribute):
         yield node.attr
-        if isinstance(node.value, ast.Name) and node.attr in CALLED:
-            module = hidden.modules.get(node.value.id, node.value.id) if hidden else node.value.id
+        if isinstance(node.value, ast.Name | ast.Attribute) and node.attr in CALLED:
+            name = node.value.id if isinstance(node.value, ast.Name) else node.value.attr
+            module = hidden.modules.get(name, name) if hidden else name
             if module == CALLED[node.attr]:
                 yield f"{module}.{node.attr}"
+    elif isinstance(node, ast.MatchClass):
+        yield from node.kwd_attrs
     elif isinstance(node, ast.Name):
         yield node.id
     elif isinstance(node, ast.keyword) and node.arg:
@@ -161,6 +203,8 @@ def _look_for_runner(node: ast.AST, known: set[str], hidden: Disguises) -> str:
     for name in _names_in(node, hidden):
         if (name in NAMES or "." in name) and name not in known:
             return f"it names `{name}`, which the file did not before"
+    if isinstance(node, ast.FunctionDef) and node.name.startswith("pytest_"):
+        return f"`{node.name}` is called by the test runner"
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return _look_at_words(node.value)
     if isinstance(node, ast.Name) and node.id in RUNNING and node.id not in known:
@@ -203,6 +247,11 @@ def _look_for_equality(node: ast.AST) -> str:
             return f"`{node.name}` makes every failure inside disappear"
         if node.name in COMPARING and returned and not _compares(node):
             return f"`{node.name}` always gives the same answer"
+    if isinstance(node, ast.ClassDef):
+        bases = {getattr(base, "id", "") for base in node.bases} & VALUES
+        own = {getattr(item, "name", "") for item in node.body} & {*COMPARING, "__len__"}
+        if bases and own:
+            return f"it is a `{min(bases)}` that compares itself in a way of its own"
     caught = ast.walk(node.type) if isinstance(node, ast.ExceptHandler) and node.type is not None else ()
     is_caught = any(getattr(inner, "id", "") == "AssertionError" for inner in caught)
     return "it catches `AssertionError`, which tests are decided by" if is_caught else ""
@@ -230,13 +279,39 @@ def _list_clocks(tree: ast.Module) -> set[str]:
     return found
 
 
-def _look_for_clock(node: ast.AST, clocks: Collection[str]) -> str:
+def _list_moments(tree: ast.Module) -> set[str]:
+    """Names that stand for a fixed date."""
+    found = set()
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and not any(_get_called(inner) in CLOCKS for inner in ast.walk(node.value)):
+            late = any(isinstance(value, int | float) and value >= EPOCH_MIN for value in list_constants(node.value))
+            if late or any(_get_called(inner) in DATES for inner in ast.walk(node.value)):
+                found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return found
+
+
+def _look_for_environment(node: ast.AST) -> str:
+    """Somebody who looks through all variables instead of asking for one by its name."""
+    looked: list[ast.AST] = []
+    if isinstance(node, ast.For):
+        looked = [node.iter]
+    elif isinstance(node, ast.GeneratorExp | ast.ListComp | ast.SetComp | ast.DictComp):
+        looked = [one.iter for one in node.generators]
+    elif isinstance(node, ast.Attribute) and node.attr in ("items", "keys", "values"):
+        looked = [node.value]
+    elif isinstance(node, ast.Call) and _get_called(node) in LOOKING_THROUGH:
+        looked = list(node.args)
+    is_found = any("environ" in (getattr(one, "attr", ""), getattr(one, "id", "")) for one in looked)
+    return "it looks through all variables of the environment" if is_found else ""
+
+
+def _look_for_clock(node: ast.AST, clocks: Collection[str], moments: Collection[str]) -> str:
     """A comparison of the clock, or of a digest, with something fixed: it is one way today and another way later."""
     if not isinstance(node, ast.Compare):
         return ""
     inner = list(ast.walk(node))
-    numbers = [value for value in _constants(node) if isinstance(value, int | float | str) and value not in (0, 1)]
-    if not numbers:
+    numbers = [value for value in list_constants(node) if isinstance(value, int | float | str) and value not in (0, 1)]
+    if not numbers and not any(getattr(one, "id", "") in moments for one in inner):
         return ""
     if any(_get_called(one) in DIGESTS for one in inner):
         return "it compares a digest with a fixed one, so nobody can read what it is about"
@@ -260,102 +335,3 @@ def _look_for_replacement(node: ast.AST, hidden: Disguises) -> str:
         if isinstance(given, ast.Name) and given.id in {*hidden.modules, *hidden.imported}:
             return f"it replaces something of `{given.id}` for everybody"
     return ""
-
-
-def _list_examples(text: str) -> Iterator[set[object]]:
-    """The constants of every test function and of every table of parameters."""
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return
-    for node in ast.walk(tree):
-        is_test = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and "test" in node.name.lower()
-        if is_test or (isinstance(node, ast.Tuple | ast.List) and node.elts):
-            yield _constants(node)
-
-
-def _constants(node: ast.AST) -> set[object]:
-    found: set[object] = set()
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.Constant) and not isinstance(inner.value, ellipsis_type):
-            found.add(inner.value)
-        elif (
-            isinstance(inner, ast.UnaryOp)
-            and isinstance(inner.op, ast.USub)
-            and isinstance(inner.operand, ast.Constant)
-        ):
-            value = inner.operand.value
-            if isinstance(value, int | float):
-                found.add(-value)
-    return found
-
-
-ellipsis_type = type(...)
-
-
-def _look_for_examples(node: ast.AST, examples: list[set[object]], lines: set[int]) -> str:
-    """A branch or a table that answers an example of the tests with what that example expects."""
-    if _asks_for_example(node, examples):
-        return "it asks for exactly an example of the tests"
-    for asked, given in _list_answers(node, lines):
-        telling = {value for value in asked | given if not _is_simple(value)}
-        if asked and given and (telling or len(asked) > 1) and any(asked | given <= known for known in examples):
-            return "it answers exactly an example of the tests"
-    return ""
-
-
-def _asks_for_example(node: ast.AST, examples: list[set[object]]) -> bool:
-    """Whether several values are compared, all of them, with those of one example: `(a, b) == (2, 3)`."""
-    is_equal = False
-    if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And):
-        is_equal = all(isinstance(one, ast.Compare) and isinstance(one.ops[0], ast.Eq) for one in node.values)
-    elif isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq):
-        is_equal = any(isinstance(one, ast.Tuple | ast.List) for one in node.comparators)
-    asked = _constants(node) if is_equal else set()
-    is_telling = len(asked) > 1 and any(not _is_simple(value) for value in asked)
-    return is_telling and any(asked <= known for known in examples)
-
-
-def _is_simple(value: object) -> bool:
-    return any(value is one or (type(value) is type(one) and value == one) for one in SIMPLE)
-
-
-def _list_answers(node: ast.AST, lines: set[int]) -> Iterator[tuple[set[object], set[object]]]:
-    """What is compared with constants, and which constants come of it."""
-    if isinstance(node, ast.If):
-        given = {v for item in node.body for v in _list_given(item)}
-        yield _list_compared(node.test), given
-    elif isinstance(node, ast.IfExp):
-        yield _list_compared(node.test), _only_constants(node.body)
-    elif isinstance(node, ast.Dict):
-        for key, value in zip(node.keys, node.values, strict=True):
-            if key is not None and key.lineno in lines:
-                yield _only_constants(key), _only_constants(value)
-    elif isinstance(node, ast.FunctionDef) and (node.args.args or node.args.vararg):
-        body = [item for item in node.body if not isinstance(item, ast.Expr)]
-        given = _list_given(body[0]) if len(body) == 1 else set()
-        yield {value for value in given if not _is_simple(value)}, given
-    elif isinstance(node, ast.match_case):
-        yield _constants(node.pattern), {v for item in node.body for v in _list_given(item)}
-
-
-def _list_compared(test: ast.AST) -> set[object]:
-    found: set[object] = set()
-    for node in ast.walk(test):
-        if isinstance(node, ast.Compare):
-            found |= _constants(node)
-    return found
-
-
-def _list_given(item: ast.stmt) -> set[object]:
-    if isinstance(item, ast.Return | ast.Assign) and item.value is not None:
-        return _only_constants(item.value)
-    return set()
-
-
-def _only_constants(node: ast.AST) -> set[object]:
-    """The constants of an expression that has nothing else in it."""
-    plain = (ast.Constant, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.UnaryOp, ast.USub, ast.Load)
-    if all(isinstance(inner, plain) for inner in ast.walk(node)):
-        return _constants(node)
-    return set()

@@ -6,13 +6,15 @@ decides whether it passes.
 """
 
 import itertools
+import time
 from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
-from detent.agents.coding import changed_expectation, mutation, runner_report
+from detent.agents.coding import changed_expectation, mutation, runner_report, side_branch
 from detent.agents.coding.check import Ran
 from detent.agents.coding.clean_checkout import Court, find_added_lines
+from detent.agents.coding.file_role import CODE
 from detent.agents.coding.settings import CheckStep
 from detent.agents.coding.workspace import checkout, loose_object
 from detent.agents.coding.workspace.checkout import Blob
@@ -20,6 +22,8 @@ from detent.agents.coding.workspace.difference import PathStep
 
 LINK = "120000"
 SECONDS_MAX = 30.0  # checks that take longer are not repeated for mutants
+SIDES_MAX = 8
+MUTANTS_SECONDS_MAX = 60.0  # after which no further one is begun
 NAMES_MAX = 5
 FILES_MAX = 50
 TURNED_MAX, TURNS_MAX = 60, 3  # tests that are made to expect something else, and how often each of the new ones is
@@ -35,14 +39,17 @@ class TestDoubts(msgspec.Struct, frozen=True):
     vouching: tuple[str, ...] = ()  # fail with it
     mutants: int = 0
     alive: tuple[str, ...] = ()  # mutants that no test noticed
+    aside: tuple[str, ...] = ()  # ways that the code takes by something it was not given, and no test goes
     deaf: tuple[str, ...] = ()  # pass whatever they expect
+    is_silent: bool = False  # nothing could be tried that the tests of the change would have had to notice
+    data: tuple[str, ...] = ()  # files that are no code, without whose change some of them fail
 
     @property
     def is_weak(self) -> bool:
         """Whether the tests do not vouch for the change: they miss most mutants, pass without it, or pass anyway."""
         noticed = self.mutants - len(self.alive)
         is_blind = len(self.alive) * 2 > self.mutants or bool(self.empty and not self.vouching and not noticed)
-        return is_blind or bool(self.deaf)
+        return is_blind or bool(self.deaf or self.aside) or (self.is_silent and not self.mutants)
 
     @property
     def notes(self) -> list[str]:
@@ -55,6 +62,10 @@ class TestDoubts(msgspec.Struct, frozen=True):
         if self.mutants:
             noticed = self.mutants - len(self.alive)
             told.append(f"the tests notice {noticed} of {self.mutants} wrong changes of the new lines")
+        told += [
+            f"what happens at {place} hangs on something that is not given, and no test gets there"
+            for place in self.aside
+        ]
         return told + [f"no test notices {name}" for name in self.alive]
 
 
@@ -79,6 +90,20 @@ async def try_old_source(
     )
 
 
+async def try_old_data(
+    court: Court, tree: str, steps: Sequence[CheckStep], source: Mapping[str, PathStep], known: TestDoubts
+) -> TestDoubts:
+    """Run the tests that vouch with the new code and the data as it was: do they hang on what was written there?"""
+    steps = _list_witnessed(steps)
+    data = {path: before(step) for path, step in source.items() if step.status != "A" and not path.endswith(CODE)}
+    if not known.vouching or not data:
+        return known
+    old = await checkout.adjust(court.project, tree, data)
+    ran, _ = await court.run(old, steps, rerun=False, only=known.vouching)
+    passed = {test for one in ran for test in one.passed}
+    return known if passed.issuperset(known.vouching) else msgspec.structs.replace(known, data=tuple(sorted(data)))
+
+
 def before(step: PathStep) -> Blob | None:
     """What a path was; None: it was not there."""
     return None if step.status == "A" else (step.old_mode, step.old)
@@ -89,35 +114,52 @@ async def try_mutants(
 ) -> TestDoubts:
     """The same with how many of some wrong changes of the new lines the tests that count have noticed."""
     most, steps = court.job.settings.mutants, _list_witnessed(steps)
-    rows: list[tuple[int, list[tuple[str, mutation.Mutant]]]] = []
-    for path, step in sorted(source.items())[:FILES_MAX]:
+    if not known.empty:  # else what fails first might count for nothing
+        steps = [msgspec.structs.replace(step, run=runner_report.stop_at_first(step.argv)) for step in steps]
+    sides, mutants = await _choose_mutants(court, source, most)
+    begun, tried, alive, aside = time.monotonic(), 0, list[str](), list[str]()
+    for path, mutant in (*sides, *mutants):
+        if time.monotonic() - begun > MUTANTS_SECONDS_MAX and (path, mutant) not in sides:
+            break
+        blob = loose_object.write_object(court.project, "blob", mutant.text.encode())
+        wrong = await checkout.adjust(court.project, tree, {path: (source[path].new_mode, blob)})
+        ran, _ = await court.run(wrong, steps, rerun=False)
+        is_noticed = any(_notices(one, known.empty) for one in ran)
+        if (path, mutant) in sides:
+            aside += [] if is_noticed else [f"{path}:{mutant.line}"]
+        else:
+            tried += 1
+            alive += [] if is_noticed else [f"{path}:{mutant.line} as {mutant.what}"]
+    return msgspec.structs.replace(known, mutants=tried, alive=tuple(alive), aside=tuple(aside))
+
+
+Placed = tuple[str, mutation.Mutant]  # in which file
+
+
+async def _choose_mutants(court: Court, source: Mapping[str, PathStep], most: int) -> tuple[list[Placed], list[Placed]]:
+    """Ways that nothing given leads to, made to fail; and wrong changes of the new lines, of every file in turn."""
+    sides, rows = list[Placed](), list[list[Placed]]()
+    for path, step in sorted(source.items())[:FILES_MAX] if most else ():
         if path.endswith(".py") and step.status != "D" and step.new_mode != LINK:
             was = await court.read(step.old) if step.status != "A" else ""
             text = await court.read(step.new)
             lines = find_added_lines(was, text)
-            rows.append((len(lines), [(path, one) for one in mutation.make_mutants(text, lines, most)]))
-    rows.sort(key=lambda row: -row[0])  # what was changed most comes first
-    turns = itertools.zip_longest(*(made for _, made in rows))  # of every file the first, then of every file the second
-    mutants = [one for turn in turns for one in turn if one is not None][:most]
-    alive = []
-    for path, mutant in mutants:
-        blob = loose_object.write_object(court.project, "blob", mutant.text.encode())
-        wrong = await checkout.adjust(court.project, tree, {path: (source[path].new_mode, blob)})
-        ran, _ = await court.run(wrong, steps, rerun=False)
-        if not any(_notices(one, known.empty) for one in ran):
-            alive.append(f"{path}:{mutant.line} as {mutant.what}")
-    return msgspec.structs.replace(known, mutants=len(mutants), alive=tuple(alive))
+            rows.append([(path, one) for one in mutation.make_mutants(text, lines, most)])
+            sides += [(path, one) for one in side_branch.list_side_branches(text, lines)]
+    rows.sort(key=lambda row: -len(row))  # what has most to be mistaken about comes first
+    turns = [one for turn in itertools.zip_longest(*rows) for one in turn if one is not None]
+    return sides[:SIDES_MAX], turns[:most]
 
 
 async def try_expectations(
     court: Court, tree: str, steps: Sequence[CheckStep], new: Collection[str], known: Collection[str]
-) -> tuple[str, ...]:
-    """Tests that pass whatever they expect: of all new or mended ones, and of some others."""
+) -> tuple[tuple[str, ...], bool]:
+    """Tests that pass whatever they expect, of all new or mended ones and some others; whether a new one was asked."""
     steps, blobs = _list_witnessed(steps), await checkout.list_blobs(court.project, tree)
     others = sorted(set(known) - set(new))
     spread = others[:: max(1, len(others) // max(1, TURNED_MAX - len(new)))]
     tests = [*sorted(new), *spread][:TURNED_MAX] if steps else []
-    deaf: set[str] = set()
+    deaf, asked = set[str](), set[str]()
     for turn in range(TURNS_MAX):
         chosen = [test for test in tests if turn == 0 or test in new]
         turned, changed = await _turn_tests(court, blobs, chosen, turn)
@@ -126,7 +168,8 @@ async def try_expectations(
         other = await checkout.adjust(court.project, tree, changed)
         ran, _ = await court.run(other, steps, rerun=False, only=turned)
         deaf |= {test for one in ran for test in one.passed if test in turned}
-    return tuple(sorted(deaf))
+        asked |= turned
+    return tuple(sorted(deaf)), bool(asked.intersection(new))
 
 
 async def _turn_tests(

@@ -13,32 +13,26 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import changed_expectation, file_role, local_only_test, suspect_change, test_sensitivity
+from detent.agents.coding import file_role, local_only_test, test_sensitivity
+from detent.agents.coding.change_set import ChangeSet, read_change
 from detent.agents.coding.check import Ran
-from detent.agents.coding.check_result import Checked, Evidence, Failing, ReviewItem, Word, faults, without
-from detent.agents.coding.clean_checkout import NAMES, TEXT_MAX, Court, find_added_lines
+from detent.agents.coding.check_result import Checked, Evidence, Failing, ReviewItem, Word, faults
+from detent.agents.coding.clean_checkout import NAMES, Court
 from detent.agents.coding.effect_context import Stage, now
-from detent.agents.coding.file_role import JudgingPaths, Kind
 from detent.agents.coding.job import Job
-from detent.agents.coding.job_sandbox import find_shared, list_installations
 from detent.agents.coding.settings import CheckStep
-from detent.agents.coding.test_sensitivity import TestDoubts, before
-from detent.agents.coding.workspace import checkout, difference
+from detent.agents.coding.test_sensitivity import TestDoubts
+from detent.agents.coding.workspace import checkout
 from detent.agents.coding.workspace.difference import PathStep
-from detent.agents.coding.workspace.snapshot import Snapshot
 from detent.core.value import digest
 from detent.effects import process
 
 MOVED_MAX = 50
 LOST_MAX = 50
-GONE = "0" * 12
-TESTS_MAX = 400
 DEAF_MAX = 20
 _NO_MODULE = re.compile(r"No module named '(\w+)")
-LINK, NOTHING = "120000", "000000"
 
 
 async def measure(stage: Stage, key: str, tree: str) -> Evidence:
@@ -49,7 +43,9 @@ async def measure(stage: Stage, key: str, tree: str) -> Evidence:
     ran, moved = await court.run(tree, checks, rerun=False)
     paths = await checkout.list_blobs(court.project, tree)
     steps = tuple(
-        replace(one.checked, ids=digest(one.passed)[:16]) if one.passed else _find_uninstalled(one.checked, paths)
+        replace(_find_elsewhere(court, one, paths), ids=digest(one.passed)[:16])
+        if one.passed
+        else _find_uninstalled(one.checked, paths)
         for one in ran
     )
     body = {one.checked.name: one.passed for one in ran}
@@ -70,22 +66,31 @@ def _find_uninstalled(checked: Checked, paths: Collection[str]) -> Checked:
     if not name or not any(f"{root}/{name}/__init__.py" in paths for root in file_role.ROOTS):
         return checked
     why = (
-        f"no test can be read, because the project's own `{name}` is not installed for this Python. Make an "
-        "environment (`python3 -m venv .venv && .venv/bin/pip install -e .`), name `.venv/bin/python` in "
-        "detent.code.yaml, and say `detent code fix`"
+        f"no test can be read, because the project's own `{name}` is not installed for this Python. Say where it is "
+        "(`-o pythonpath=src` after `pytest` in detent.code.yaml), or make an environment (`python3 -m venv .venv && "
+        ".venv/bin/pip install -e .`) and name `.venv/bin/python` there; then say `detent code fix`"
     )
     return replace(checked, environment=why)
 
 
-class ChangeSet(msgspec.Struct, frozen=True):
-    """What a worker has changed, and what of it judges."""
+def _find_elsewhere(court: Court, ran: Ran, paths: Collection[str]) -> Checked:
+    """Of a step whose tests ran: whether they tried another release of the project than the one that lies here."""
+    for file in ran.files:
+        *_, name, last = ("", "", *file.split("/"))
+        is_own = last == "__init__.py" and f"src/{name}/__init__.py" in paths
+        if is_own and not Path(file).is_relative_to(court.site.seen) and _is_first(file):
+            why = (
+                f"the tests use the `{name}` that is installed at {file} and not the project's own. Say where it is "
+                "(`-o pythonpath=src` after `pytest` in detent.code.yaml), or install it as it lies here "
+                "(`pip install -e .`), and say `detent code fix`"
+            )
+            return replace(ran.checked, environment=why)
+    return ran.checked
 
-    tree: str  # as the worker left it
-    source_tree: str  # the same with tests and check settings as they were, save what a person approved
-    source: dict[str, PathStep]
-    judging: dict[str, PathStep]
-    review: tuple[ReviewItem, ...]  # what a person has to look at, or had to
-    too_large: tuple[str, ...] = ()
+
+def _is_first(file: str) -> bool:
+    """Whether a package is one by itself, and no part of another."""
+    return not (Path(file).parent.parent / "__init__.py").exists()
 
 
 async def verify(
@@ -95,7 +100,7 @@ async def verify(
     await asyncio.to_thread(process.kill_leftovers, key)
     begun, job = now(), stage.job
     court = Court(stage, key)
-    change = await _read_change(court, steps, approved)
+    change = await read_change(court, steps, approved)
     strange = await asyncio.to_thread(_find_around, job)
     if strange:
         told = Checked("settings", "", environment=strange)
@@ -117,7 +122,7 @@ async def verify(
         doubts = await _try_tests(court, change, steps, own or ran, known)
         notes += doubts.notes
         word = "checked" if doubts.is_weak else word
-        review = (*review, *_list_deaf(job, change.tree, doubts))
+        review = (*review, *_list_doubted(job, change, doubts))
     evidence = Evidence(
         change.tree,
         mode,
@@ -134,50 +139,18 @@ async def verify(
     return replace(evidence, word="unverified") if _is_open(evidence, job.baseline) else evidence
 
 
-async def _read_change(court: Court, steps: Sequence[CheckStep], approved: Sequence[str]) -> ChangeSet:
-    """What differs from the tree of the beginning, and which of it is put back before it is judged."""
-    job, seen = court.job, await court.stage.repository.look()
-    tree = seen.tree
-    changed = await difference.steps(court.project, court.base, tree, is_counted=True)
-    changed = {path: changed[path] for path in without(changed, job.settings.all_litter)}
-    rules = await _read_rules(court, steps)
-    kinds = {path: rules.kind_of(path, is_new=step.status == "A") for path, step in changed.items()}
-    tests = await _read_tests(court)
-    await _find_judges(court, changed, kinds, tests)
-    judging = {path: step for path, step in changed.items() if kinds[path] != "source"}
-    review = [*await _list_changes(court, judging, kinds), *await _list_suspects(court, changed, kinds, tests)]
-    open_ones = {item.path for item in review if item.name not in approved}
-    unasked = set(judging).difference(item.path for item in review)
-    reverted = {path: before(step) for path, step in judging.items() if path in open_ones or path in unasked}
-    source = {path: step for path, step in changed.items() if path not in judging}
-    left_out = await _list_too_large(court, seen)
-    return ChangeSet(
-        tree, await checkout.adjust(court.project, tree, reverted), source, judging, tuple(review), left_out
-    )
-
-
-async def _list_too_large(court: Court, seen: Snapshot) -> tuple[str, ...]:
-    """New files that are too large for a checkpoint: they would neither land nor be rolled back."""
-    cap = court.stage.repository.cap_bytes
-    large = [item for item in seen.uncaptured if item.size > cap]
-    if not large:
-        return ()
-    first = await court.stage.users.resolve(court.job.first_checkpoint, court.stage.run_id)
-    known = {item.path for item in first.uncaptured}
-    return tuple(f"{item.path} ({item.size / 2**20:.0f} MiB)" for item in large if item.path not in known)
-
-
 async def _try_tests(
     court: Court, change: ChangeSet, steps: Sequence[CheckStep], ran: Sequence[Ran], known: Mapping[str, list[str]]
 ) -> TestDoubts:
     """Whether the tests would notice: on the old source, and on mutants, with the worker's new tests as well."""
     new = {test for one in ran for test in one.passed if test not in known.get(one.checked.name, ())}
     doubts = await test_sensitivity.try_old_source(court, change.tree, steps, change.source, new)
+    doubts = await test_sensitivity.try_old_data(court, change.tree, steps, change.source, doubts)
     seconds = sum(one.checked.seconds for one in ran)
     if seconds <= test_sensitivity.TURNED_SECONDS_MAX:
         passed = {test for one in ran for test in one.passed}
-        deaf = await test_sensitivity.try_expectations(court, change.tree, steps, new, passed)
-        doubts = replace(doubts, deaf=deaf)
+        deaf, is_asked = await test_sensitivity.try_expectations(court, change.tree, steps, new, passed)
+        doubts = replace(doubts, deaf=deaf, is_silent=bool(new) and not is_asked)
     if seconds > test_sensitivity.SECONDS_MAX or doubts.deaf:
         return doubts
     loaded = {os.path.relpath(file, court.site.seen) for one in ran for file in one.files}
@@ -185,12 +158,14 @@ async def _try_tests(
     return await test_sensitivity.try_mutants(court, change.tree, steps, source, doubts)
 
 
-def _list_deaf(job: Job, tree: str, doubts: TestDoubts) -> list[ReviewItem]:
-    """Tests that pass whatever they expect: a person has to see why, in this very tree."""
+def _list_doubted(job: Job, change: ChangeSet, doubts: TestDoubts) -> list[ReviewItem]:
+    """Tests that pass whatever they expect, in this very tree, and data that decides: a person has to see why."""
     if job.settings.review == "none":
         return []
     why = "it passes although it was made to expect something else: look at what the change does to it"
-    return [ReviewItem(test, tree, why) for test in doubts.deaf[:DEAF_MAX]]
+    deaf = [ReviewItem(test, change.tree, why) for test in doubts.deaf[:DEAF_MAX]]
+    why = "tests pass with this data and fail with what it was: look whether they take from it what they expect"
+    return deaf + [ReviewItem(path, change.source[path].new, why) for path in doubts.data]
 
 
 def _is_open(evidence: Evidence, baseline: Evidence | None) -> bool:
@@ -209,103 +184,6 @@ def _find_around(job: Job) -> str:
 
 def _stops(ran: Sequence[Ran]) -> bool:
     return any(one.checked.environment for one in ran)
-
-
-async def _read_rules(court: Court, steps: Sequence[CheckStep]) -> JudgingPaths:
-    """Which files judge, by the tree of the beginning."""
-    blobs = await checkout.list_blobs(court.project, court.base)
-    shared = find_shared(court.job.root, court.place.root, court.job.settings)
-    texts = court.stage.folder / "rules"
-    await asyncio.to_thread(texts.mkdir, parents=True, exist_ok=True)
-    for name in file_role.SETTINGS:
-        body = await court.read(blobs[name][1]) if name in blobs else ""
-        await asyncio.to_thread((texts / name).write_text, body, "utf-8")
-    checks = [*court.job.settings.verify, *steps]
-    found = [*(str(Path(court.job.root) / name) for name in shared), *list_installations(checks)]
-    return file_role.read_rules(texts, checks, blobs, found)
-
-
-async def _list_changes(court: Court, judging: Mapping[str, PathStep], kinds: Mapping[str, str]) -> list[ReviewItem]:
-    """Changes to what judges that a person has to look at."""
-    job, found = court.job, list[ReviewItem]()
-    for path, step in judging.items():
-        kind: Any = kinds[path]
-        is_asked = step.status != "A" or kind == "config" or job.settings.review == "all"
-        if is_asked and job.settings.review != "none":
-            word = {"A": "new", "D": "deleted", "M": "changed", "T": "replaced"}.get(step.status, "changed")
-            about = "a test" if kind == "test" else "what decides how the checks run"
-            if kind == "test" and path.endswith(".py") and LINK not in (step.old_mode, step.new_mode):
-                was, now = [await court.read(blob) if blob.strip("0") else "" for blob in (step.old, step.new)]
-                claims = changed_expectation.describe_claims(was, now)
-                about += f" ({claims})" if claims else ""
-            found.append(ReviewItem(path, GONE if step.status == "D" else step.new, f"{word}: {about}", kind))
-    return found
-
-
-async def _read_tests(court: Court) -> list[str]:
-    """The texts of the tests of the beginning."""
-    blobs = await checkout.list_blobs(court.project, court.base)
-    rules = JudgingPaths()
-    names = [path for path in blobs if path.endswith(file_role.CODE) and _holds_tests(rules, path)]
-    asked = "".join(f"{blobs[path][1]}\n" for path in names[:TESTS_MAX]).encode()
-    rest = await court.project.view("cat-file", "--batch", stdin=asked) if names else b""
-    found = []
-    while rest:
-        header, _, rest = rest.partition(b"\n")
-        size = int(header.rpartition(b" ")[2])
-        found.append(rest[: min(size, TEXT_MAX)].decode("utf-8", "replace"))
-        rest = rest[size + 1 :]
-    return found
-
-
-def _holds_tests(rules: JudgingPaths, path: str) -> bool:
-    return rules.kind_of(path) == "test" or path.rpartition("/")[2] == "conftest.py"
-
-
-async def _find_judges(
-    court: Court, changed: Mapping[str, PathStep], kinds: dict[str, Kind], tests: Sequence[str]
-) -> None:
-    """A file that is both source and test counts as both."""
-    for path, step in changed.items():
-        if kinds[path] == "source" and step.old_mode not in (LINK, NOTHING):
-            was = await court.read(step.old) if path.endswith(".py") else ""
-            is_run = path in court.tested and not path.endswith(".py")  # documentation whose examples are tests
-            if is_run or file_role.is_judge(path, was, tests):
-                kinds[path] = "test"
-
-
-async def _list_suspects(
-    court: Court, changed: Mapping[str, PathStep], kinds: Mapping[str, str], tests: Sequence[str]
-) -> list[ReviewItem]:
-    """Changed source that looks at its tests, and what a person should know about it."""
-    if court.job.settings.review == "none":
-        return []
-    python = [
-        path
-        for path, step in changed.items()
-        if kinds[path] == "source"
-        and step.status != "D"
-        and path.endswith((".py", ".pyi"))
-        and step.new_mode != "120000"
-    ]
-    links = [
-        ReviewItem(path, step.new, "it is a link now")
-        for path, step in changed.items()
-        if step.new_mode == "120000" and kinds[path] == "source"
-    ]
-    if not python:
-        return links
-    after = {path: await court.read(changed[path].new) for path in python}
-    before = {path: await court.read(changed[path].old) for path in python if changed[path].status != "A"}
-    added = {path: find_added_lines(before.get(path, ""), text) for path, text in after.items()}
-    suspects = await asyncio.to_thread(suspect_change.find_suspects, after, before, added, tests)
-    by_file: dict[str, list[str]] = {}
-    for path in court.tested.intersection(before):
-        lost = changed_expectation.find_lost_examples(before[path], after[path])
-        by_file |= {path: [lost]} if lost else {}
-    for suspect in suspects:
-        by_file.setdefault(suspect.file, []).append(f"line {suspect.line}: {suspect.why}")
-    return [*links, *(ReviewItem(path, changed[path].new, "; ".join(why[:5])) for path, why in by_file.items())]
 
 
 def _compare(
