@@ -103,6 +103,6 @@ ROUTES = (
           tag=TAG, needs="start",
           about="Of the server's folder, but nothing of the home and no name that begins with a dot."),
     Route("GET", "/api/runs/{run_id}/changes", changes, "What a waiting call would change in a file", FileChange,
-          query=ChangeQuery, tag=TAG, needs="answer", errors=(404,),
+          query=ChangeQuery, tag=TAG, needs="answer", errors=(404, 409),
           about="Only files in the folder of the server are looked at, and none whose name begins with a dot."),
 )  # fmt: skip
