@@ -38,8 +38,8 @@ NAMED_BY_A_PROTOCOL = {"detent.surfaces.mcp.tool_result:Question", "detent.surfa
 TOLD_APART_BY_FOLDER = words(
     """
     action chat cognitive_object connection contract_executor control_commands doubt dry_run error_words gateway
-    host host_protocol journal machine people planner policy port progress question read_commands reading recovery
-    registry run_engine schema service setting settings tool_call triggers verbs words
+    help_page host host_protocol journal machine people planner policy port progress question read_commands reading
+    recovery registry run_engine schema service setting settings tool_call triggers verbs words
     """
 )
 

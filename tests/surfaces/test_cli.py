@@ -20,6 +20,7 @@ from detent.kit.agent import built_in_agents
 from detent.kit.homoglyphs import look_alikes
 from detent.kit.language import chinese
 from detent.kit.safe_text import as_json, visible
+from detent.kit.terminal.help_page import CLICKS_OWN
 from detent.surfaces.cli.doctor_command import has_wal_reset_bug
 from tests.surfaces.command import DEADLINE_S, SCRIPT, Detent, Done, ended, until
 from tests.surfaces.disguises import FALSE, MASKED, PLAIN
@@ -607,6 +608,7 @@ def test_people_who_read_chinese_are_spoken_to_in_chinese(detent: Detent) -> Non
 
 
 def sentences() -> Iterator[str]:
+    yield from CLICKS_OWN
     for agent in built_in_agents():
         yield from agent.commands.values()
     for path in chain.from_iterable((SOURCE / name).rglob("*.py") for name in ("surfaces", "kit", "agents")):
@@ -775,6 +777,7 @@ def test_help_loads_no_machinery() -> None:
         "detent.kit.terminal",
         "detent.kit.terminal.exit_code",
         "detent.kit.terminal.command_summary",
+        "detent.kit.terminal.help_page",
     }
 
 

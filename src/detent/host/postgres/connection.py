@@ -6,7 +6,6 @@ an address. No message of ours repeats an address as given.
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -54,14 +53,6 @@ def describe_address(known: dict[str, Any]) -> str:
     return f"postgresql://{place}{port}/{known.get('dbname') or ''}"
 
 
-class WarmFirst(deque[psycopg.Connection]):
-    """Connections at rest: the one that was used last is lent next, because its server process has all at hand."""
-
-    def popleft(self) -> psycopg.Connection:
-        """The one that was put here last."""
-        return self.pop()
-
-
 class Database:
     """Connections to one database, each used by one thread at a time."""
 
@@ -84,7 +75,6 @@ class Database:
             num_workers=1,
             name="detent",
         )
-        self._pool._pool = WarmFirst()  # the library lends the one that has rested longest
         self._threads = ThreadPoolExecutor(connections_max, thread_name_prefix="detent-postgres")
         self._is_open = False
 

@@ -7,6 +7,7 @@ import click
 
 from detent.kit.language import _, translate
 
+CLICKS_OWN = ("Options", "Show this message and exit.", "INTEGER", "FLOAT")  # as click has them; looked up as they come
 KINDS = re.compile(r" (INTEGER|FLOAT)(?: RANGE)?$")  # click's names of what an option takes; ours have their own
 DEFAULT = re.compile(r"(?<=\[)default: ([^;\]]*)(?=[;\]])")
 REQUIRED = re.compile(r"(?<=[\[ ])required(?=\])")

@@ -51,7 +51,7 @@ def describe_drivers(goal: Goal, facts: Facts) -> list[str]:
     """What the target goes with: signed, with intervals; what is within the noise is not called important."""
     if facts.get("task") not in ("regression", "classification") or facts.get("best") == "baseline":
         return []
-    solid, twins = facts.get("solid") or [], facts.get("twins") or {}
+    solid = facts.get("solid") or []
     said = []
     if solid:
         said.append(
@@ -73,19 +73,7 @@ def describe_drivers(goal: Goal, facts: Facts) -> list[str]:
                 "缺少任何单独一列，最佳模型的表现都相差无几：各列的贡献在测量噪声之内。",
             )
         )
-    told: set[str] = set()
-    for name, others in twins.items():
-        if name in told or {*others} <= told:
-            continue
-        told |= {name, *others}
-        said.append(
-            pick(
-                goal,
-                f"{quote(name)} moves together with {list_names(goal, others)}: a model can take one for another, and "
-                "how much each of them matters cannot be told apart.",
-                f"{quote(name)} 与 {list_names(goal, others)} 同步变化：模型可以用其一代替其他，各自的作用无法区分。",
-            )
-        )
+    said += _tell_twins(goal, facts.get("twins") or {})
     effects = [one for one in facts.get("effects") or [] if one[2] > 0 or one[3] < 0][:5]
     parts = []
     if effects:
@@ -117,6 +105,25 @@ def describe_drivers(goal: Goal, facts: Facts) -> list[str]:
             )
         )
     return [(" " if goal.language == "en" else "").join(said), *parts] if said else parts
+
+
+def _tell_twins(goal: Goal, twins: dict[str, list[str]]) -> list[str]:
+    """Columns that move together: a model can take one of them for another."""
+    said = []
+    told: set[str] = set()
+    for name, others in twins.items():
+        if name in told or {*others} <= told:
+            continue
+        told |= {name, *others}
+        said.append(
+            pick(
+                goal,
+                f"{quote(name)} moves together with {list_names(goal, others)}: a model can take one for another, and "
+                "how much each of them matters cannot be told apart.",
+                f"{quote(name)} 与 {list_names(goal, others)} 同步变化：模型可以用其一代替其他，各自的作用无法区分。",
+            )
+        )
+    return said
 
 
 def _tell_effect(goal: Goal, name: str, middle: float, low: float, high: float, word: str = "", usual: str = "") -> str:

@@ -8,8 +8,6 @@ gone takes its whole group with it.
 import asyncio
 import contextlib
 import functools
-import hmac
-import json
 import os
 import signal
 import socket
@@ -22,6 +20,7 @@ from typing import Any
 
 from detent.agents.notebook.jupyter import kernel_launch
 from detent.agents.notebook.jupyter.cell_request import CellRequest
+from detent.agents.notebook.jupyter.kernel_message import read_message
 from detent.agents.notebook.jupyter.output import Outputs
 from detent.agents.notebook.jupyter.output_pipe import KernelPipe
 from detent.core import EffectFailed
@@ -50,22 +49,6 @@ def own(folder: Path) -> socket.socket:
     owner = socket.socket(socket.AF_UNIX)
     owner.connect(str(folder / "k"))  # a Unix socket with room in its queue does not wait
     return owner
-
-
-def read_message(session: Any, frames: list[bytes]) -> tuple[str, str, dict[str, Any]]:
-    """The kind of a message, which request it answers, and its content; one with a wrong signature raises.
-
-    The library's own reading also turns every time in the headers into an object, which costs more than all the rest.
-    It still reads what old kernels send.
-    """
-    parts = session.feed_identities(frames)[1]
-    header = json.loads(parts[1])
-    if not str(header.get("version", "")).startswith("5."):
-        message = session.deserialize(parts)
-        return message["header"]["msg_type"], message["parent_header"].get("msg_id", ""), message["content"]
-    if session.auth is not None and not hmac.compare_digest(session.sign(parts[1:5]), parts[0]):
-        raise ValueError("a message with a wrong signature")
-    return header["msg_type"], json.loads(parts[2]).get("msg_id", ""), json.loads(parts[4])
 
 
 # A kernel looks at its parent to know when we are gone; inside it has another one, so the sandbox ends it instead.
