@@ -26,6 +26,7 @@ LIMIT_S = 300.0  # only against hanging
 
 # Files that take long, so that none of them is begun when the others are done: they go first, in this order.
 LONG = (
+    "frameworks/test_frameworks.py",
     "test_docs.py",
     "agents/notebook/test_analysis.py",
     "web/test_page.py",
