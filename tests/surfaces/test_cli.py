@@ -990,3 +990,26 @@ def test_a_run_that_nobody_stays_with_is_not_called_paused(detent: Detent) -> No
         assert "无人驱动" in detent("list", DETENT_LANG="zh").out
         detent("resume", run_id)
     assert detent("show", run_id, "--json").json["status"] == "completed"
+
+
+PAUSING = """
+group: {key: one}
+states:
+  a: {type: initial, actions: [{id: x, tool: shell, effect: pure, params: {argv: [test, -e, flag]},
+      retry: {max_retries: 9, delay: 1s}}]}
+  z: {type: final}
+transitions: [{from: a, to: z}]
+"""
+
+
+def test_resume_takes_up_a_pause_between_attempts_and_then_whoever_waits_for_the_place(detent: Detent) -> None:
+    (detent.folder / "pausing.yaml").write_text(PAUSING)
+    with detent.going("run", "pausing.yaml", "--id", "first") as dying:
+        until(lambda: detent("log", "first", "--json", code=None).out.count('"fail"') > 0)
+        dying.kill()
+        dying.wait()
+    detent("run", "pausing.yaml", "--id", "second", code=3)
+    detent.touch("flag")
+    assert "first" in [one["run_id"] for one in detent("resume", "--json").json["runs"]]
+    assert [detent("show", name, "--json").json["status"] for name in ("first", "second")] == ["completed"] * 2
+    assert "nothing to resume" in detent("resume").out

@@ -1,6 +1,7 @@
 """The keys of each type of state that are carried over, and why others are not."""
 
 TYPES = ("Pass", "Task", "Choice", "Wait", "Succeed", "Fail", "Parallel", "Map")
+SPLIT = ("Map", "Parallel")
 ERRORS = {
     "States.ALL": "",
     "States.TaskFailed": "tool_failure",

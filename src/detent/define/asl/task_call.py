@@ -65,4 +65,6 @@ def _tool(work: TaskPlace, state: dict[str, Any], place: Place) -> tuple[str, An
     tail = re.sub(r"\.(sync(:\d)?|waitForTaskToken)$", "", resource).rpartition(":::")[2] or resource
     tool = mend_name((function[1] if function else tail).replace("-", "_"))
     work.tools.add(tool)
+    if not isinstance(params, dict):
+        work.note((*place, "Parameters"), "it is given the whole document; a tool of `tools:` wants each one named")
     return tool, params

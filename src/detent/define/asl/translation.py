@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from detent.define.asl.choice_rule import condition
 from detent.define.asl.path_expression import NotCarried, Paths, brace
-from detent.define.asl.state_keys import ERRORS, EVERYWHERE, KEYS, TYPES, WHY
+from detent.define.asl.state_keys import ERRORS, EVERYWHERE, KEYS, SPLIT, TYPES, WHY
 from detent.define.asl.task_call import Place, make_task
 from detent.define.value_check import mend_name
 from detent.errors import DefinitionError
@@ -137,7 +137,8 @@ class _Translation:
         then: list[dict[str, Any]],
     ) -> None:  # fmt: skip
         for number, catch in enumerate(state.get("Catch") or ()):
-            self._catch(catch, name, names, rows, (*place, "Catch", number))
+            row = self._catch(catch, name, names, (*place, "Catch", number), is_split=state.get("Type") in SPLIT)
+            rows.append(row)
         target = DONE if state.get("End") else names.get(str(state.get("Next")))
         if target is None:
             self.note((*place, "Next"), f"there is no state `{state.get('Next')}`")
@@ -145,9 +146,11 @@ class _Translation:
             rows.append({"from": name, "to": target, **({"on_transition": _on_the_way(then)} if then else {})})
 
     def _catch(
-        self, catch: dict[str, Any], name: str, names: dict[str, str], rows: list[dict[str, Any]], place: Place
-    ) -> None:
+        self, catch: dict[str, Any], name: str, names: dict[str, str], place: Place, *, is_split: bool
+    ) -> dict[str, Any]:
         types = self.error_types(catch, place)
+        if is_split and "tool_failure" in types:
+            types.append("branch_failed")  # what a branch or an item failed with is inside of that
         row: dict[str, Any] = {"from": name, "to": names.get(str(catch.get("Next")), DONE), "on": "error"}
         if types:
             dotted = " or ".join(f"error.type == '{one}' or '{one}.' in error.type" for one in types)
@@ -156,7 +159,7 @@ class _Translation:
         if path is not None and (variable := self._variable(str(path), (*place, "ResultPath"))):
             told = {"Error": "{{ error.type }}", "Cause": "{{ error.message }}"}
             row["on_transition"] = _on_the_way([_set(variable, told)])
-        rows.append(row)
+        return row
 
     def error_types(self, given: dict[str, Any], place: Place) -> list[str]:
         """Error types by their names here; none for all of them."""

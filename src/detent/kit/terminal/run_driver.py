@@ -14,6 +14,7 @@ from detent.core.status import Status
 from detent.errors import DetentError, JournalError, ReplayError
 from detent.host.reading import Family, Query
 from detent.host.standing import ASK_WITHIN_S, children_of, settle_time
+from detent.host.system_run import HOUSEKEEPING
 from detent.kit.language import _
 from detent.kit.safe_text import clock, duration, visible
 from detent.kit.terminal.caller import Caller, has_colour
@@ -259,10 +260,17 @@ async def recover(caller: Caller, host: "OpenHost", run_id: str = "") -> list[st
 
 
 async def take_up(caller: Caller, host: "OpenHost") -> list[str]:
-    """Put everything back to work that the last process left; what sleeps or has overslept counts too."""
+    """Put everything back to work that the last process left; what sleeps or has overslept counts too.
+
+    Whoever holds the journal is at work on whatever runs: pauses before a next attempt, and runs that just got a place.
+    """
     found = await recover(caller, host)
-    for summary in caller.reader.list(Query((Status.WAITING,), limit=WAITING_MAX)).runs:
+    for summary in caller.reader.list(Query((Status.WAITING, Status.RUNNING), limit=WAITING_MAX)).runs:
         run = readable(caller, summary.run_id)
-        if run and run.wake_at and (run.wake_at <= time.time() or not is_for_people(run)):
+        if run is None or run.ended is not None or run.is_held:
+            continue
+        if run.status is Status.RUNNING:
+            found += [run.id] if host.is_holder and summary.name not in HOUSEKEEPING else []
+        elif run.wake_at and (run.wake_at <= time.time() or not is_for_people(run)):
             found.append(run.id)
     return list(dict.fromkeys(found))

@@ -119,10 +119,14 @@ async def _resume(caller: Caller, run: str, by: str) -> int:
 async def _resume_all(caller: Caller) -> int:
     before = {summary.run_id: summary.seq for summary in caller.reader.list(Query(limit=RUNS_MAX)).runs}
     async with caller.host() as host:
-        taken_up = await take_up(caller, host)
-        heads = list(dict.fromkeys(_head(caller, run_id) for run_id in taken_up))
-        for run_id in dict.fromkeys([*taken_up, *heads]):  # all are at work; this only waits for one after the other
-            await drive(caller, host, run_id, before.get(run_id, 0))
+        taken_up: list[str] = []
+        heads: list[str] = []
+        # Again as long as there is more: the end of a run may have freed a place in its group.
+        while more := [one for one in await take_up(caller, host) if one not in taken_up]:
+            taken_up += more
+            heads = list(dict.fromkeys(_head(caller, run_id) for run_id in taken_up))
+            for run_id in dict.fromkeys([*more, *heads]):  # all are at work; this only waits for one after the other
+                await drive(caller, host, run_id, before.get(run_id, 0))
         standings = {run_id: RunReport(caller, run_id) for run_id in [*heads, *taken_up]}
         left = [one for one in taken_up if standings[_head(caller, one)].run.ended and not standings[one].run.ended]
         return _give(caller, [standings[run_id] for run_id in dict.fromkeys([*heads, *left])])
