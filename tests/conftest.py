@@ -94,7 +94,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_threa
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long files first; `./run test` tells xdist to keep this order."""
+    """Long files first."""
     here = Path(__file__).parent
     turn = {here / name: at for at, name in enumerate(LONG)}
     assert not (gone := [path for path in turn if not path.exists()]), f"moved, so no longer begun early: {gone}"
