@@ -32,7 +32,7 @@ class Case(NamedTuple):
     name: str
     write: Callable[[Path], Path]
     goal: str
-    is_met: bool
+    is_met: bool | None  # None: nobody can tell
 
 
 class Ended(NamedTuple):
@@ -123,7 +123,7 @@ CASES = (
     Case("diabetes, impossible", from_sklearn("diabetes"), "predict target with R2 >= 0.95", is_met=False),
     Case("breast cancer", from_sklearn("breast_cancer"), "predict target: AUC ≥ 0.98 and accuracy of 95%", is_met=True),
     Case("digits, 600 rows", from_sklearn("digits", 600), "识别 target，准确率不低于 99.99%", is_met=False),
-    Case("linnerud, 20 rows", from_sklearn("linnerud"), "predict Weight, RMSE < 10", is_met=False),
+    Case("linnerud, 20 rows", from_sklearn("linnerud"), "predict Weight, RMSE < 10", is_met=None),
     Case("engel", from_statsmodels("engel"), "predict foodexp, RMSE below 150", is_met=True),
     Case("anes96", from_statsmodels("anes96"), "classify vote, accuracy > 85 %", is_met=True),
     Case("statecrime", from_statsmodels("statecrime"), "predict murder, MAE < 2", is_met=True),

@@ -27,6 +27,7 @@ CELLS = 150
 TURNS = 3
 ACTIONS = 10_000
 SLICE = 1_000
+LOOKS_MAX = 20
 
 
 def brief(actions: list[dict[str, Any]]) -> Brief:
@@ -141,9 +142,13 @@ async def restored(book: Path) -> tuple[int, int, dict[str, str]]:
         path = kernel.folder / "checkpoint"
         path.write_bytes(content)
         loaded = await kernel.load(str(path)) if content else None
-        after = (await kernel.look()).variables if loaded and loaded.get("is_loaded") else {}
+        looked = await kernel.look()
+        for _ in range(LOOKS_MAX):  # a look has a quarter of a second: what it did not come to is there all the same
+            looked = looked if looked.has_all_variables else await kernel.look()
+        after = looked.variables if loaded and loaded.get("is_loaded") else {}
     same = [name for name, was in before.items() if name in after and after[name].type == was.type]
-    lost = {name: str(saved.get("lost", {}).get(name, "not there")) for name in before if name not in same}
+    reasons = {"*": (loaded or {}).get("why", "not there"), **saved.get("lost", {}), **(loaded or {}).get("lost", {})}
+    lost = {name: str(reasons.get(name, reasons["*"])) for name in before if name not in same}
     return len(before), len(same), lost
 
 

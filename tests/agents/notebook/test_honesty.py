@@ -341,3 +341,68 @@ def test_a_model_that_predicts_no_numbers_does_not_count(tmp_path: Path) -> None
     )
     found["take"](found["tried"]("broken", broken))
     assert [row["model"] for row in found["scores"]] == ["baseline"]
+
+
+def test_what_is_measured_again_and_again_is_followed_by_its_number(tmp_path: Path) -> None:
+    draw = random.Random(11)
+    speed = {animal: draw.gauss(6, 3) for animal in range(1, 41)}
+    rows = [
+        (week, animal, round(40 + week * speed[animal] + draw.gauss(0, 2), 1))
+        for animal in range(1, 41)
+        for week in range(10)
+    ]
+    found = run_cells(write(tmp_path / "growth.csv", "since,animal,weight", rows), goal="predict weight", last="audit")
+    assert (found["together"], [*found["features"].columns]) == ("animal", ["since"])
+
+
+def test_files_beside_the_notebook_name_their_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = random.Random(12)
+    rows = [(f"S{n:03d}", round(draw.gauss(9, 1), 2), draw.random()) for n in range(60)]
+    monkeypatch.chdir(tmp_path)
+    found = run_cells(write(tmp_path / "s.csv", "shop,size,sales", rows), goal="predict sales", last="deliver")
+    table = importlib.import_module("pandas").read_csv(tmp_path / "x-results" / "predictions.csv")
+    assert table["shop"].tolist() == [row[0] for row in rows]
+    assert found["dropped"] == {"shop": "id"}
+
+
+def test_parts_of_the_target_are_known_by_their_names_and_by_what_they_follow_from(tmp_path: Path) -> None:
+    draw = random.Random(13)
+    rows = []
+    for _ in range(200):
+        marks = [draw.randint(0, 40) for _ in range(4)]
+        grade = draw.randint(0, 9)
+        rows.append((*marks, f"g{grade}", f"G{grade // 3}", round(sum(marks) + draw.gauss(0, 3), 2), grade * 2))
+    head = "r1,r2,r3,r4,sub_grade,grade,rating,cost"
+    found = run_cells(write(tmp_path / "marks.csv", head, rows), goal="predict rating", last="audit")
+    assert not {"r1", "r2", "r3", "r4"} & {*found["features"].columns}
+    costs = write(tmp_path / "cost.csv", head, rows)
+    kept = run_cells(costs, goal="predict cost, R² > 0.9", last="audit", task="regression")["features"].columns
+    assert not {"sub_grade", "grade"} & {*kept}
+
+
+def test_a_question_of_cause_is_about_what_is_changed_and_names_what_was_asked() -> None:
+    names = ["law", "kms", "killed"]
+    for text in ("did the law reduce killed?", "whether the law has lowered killed", "law 是否减少 killed"):
+        assert target_of(read_goal(text), names, {}).column == "killed"
+    facts = given(task="regression", target="killed", columns=names, effects=[["law", 1.0, -2.0, 4.0, "", ""]])
+    assert "`law`, one standard deviation more: +1 (-2 … +4), so there may be none" in "\n".join(
+        describe_drivers(read_goal("did the law reduce killed?"), facts)
+    )
+
+
+def test_a_baseline_that_reaches_the_goal_is_said_to_and_what_models_know_is_not_denied() -> None:
+    goal = read_goal("predict bought, accuracy > 90%")
+    scores = [{"model": "baseline", "accuracy": 0.94, "auc": 0.5}, {"model": "forest", "accuracy": 0.93, "auc": 0.72}]
+    verdict = [{"metric": "accuracy", "relation": ">", "met": True, "measured": 0.94, "model": "baseline"}]
+    facts = {"task": "classification", "lead": "accuracy", "best": "baseline", "goal_met": True, "verdict": verdict}
+    said = summary(goal, given(**facts, scores=scores))
+    assert "The goal is met, and by the baseline" in said
+    assert "forest ranks the rows with AUC 0.720" in said
+    assert "hardly say anything" in summary(goal, given(**facts, scores=scores[:1]))
+
+
+def test_for_how_many_series_a_baseline_is_better_is_said() -> None:
+    rows = [{"model": "seasonal value again", "rmse": 3.0, "mase": 1.0}, {"model": "theta", "rmse": 2.0, "mase": 0.8}]
+    facts: dict[str, Any] = {"task": "forecast", "lead": "rmse", "best": "theta", "scores": rows, "series": 9}
+    said = describe_forecast(read_goal("forecast sales"), given(**facts, baseline_row=rows[0], gain=0.3, behind=2))
+    assert "has 1 on average and is better for 2 of them." in "\n".join(said)

@@ -75,7 +75,9 @@ async def test_what_a_cell_made_and_nobody_kept_is_asked_about(tmp_path: Path) -
         assert (waiting.question.reason, lines(path)) == ("form", ["a"])
         run = await here.answer(data={"way": "without"})
         assert lines(path) == ["a"]
-        assert any("not run again" in line for line in [*here.book.past, *here.book.current])
+        told = [*here.book.past, *here.book.current]
+        assert any("not run again" in line for line in told)
+        assert any("could not be read: the file is gone, or is not the one" in line for line in told)
 
 
 async def test_what_cannot_be_kept_is_made_again_by_its_own_cell_or_named(tmp_path: Path) -> None:

@@ -106,12 +106,14 @@ class Bench:
         return plan_restore(book, self.files.has(book.run.id, book.checkpoint))
 
     async def _restore(self, kernel: "Kernel", book: NotebookState, say: Say, way: str) -> list[str]:
-        plan = self.plan(book)
-        if plan.checkpoint and not await self._load(kernel, book, plan.checkpoint, say):
+        plan, problem = self.plan(book), ""
+        if plan.checkpoint and (problem := await self._load(kernel, book, plan.checkpoint, say)):
             plan = plan_restore(book, has_file=False)
         if plan.unknown and not way:
             raise NeedsConsent(ask_way(plan))
         told = await self._replay(kernel, book, plan.rows(way), say)
+        if problem:
+            told.append(f"⚠️ replay: the kept variables could not be read: {problem}")
         stays = [*plan.stands, *(plan.unknown if way == "without" else ())]
         if stays:
             told.append(f"⚠️ replay: not run again: {', '.join(dict.fromkeys(row['cell_id'] for row in stays))}")
@@ -119,22 +121,22 @@ class Bench:
             told.append(f"⚠️ replay: not kept: {', '.join(f'{name} ({why})' for name, why in plan.lost.items())}")
         return told
 
-    async def _load(self, kernel: "Kernel", book: NotebookState, checkpoint: dict[str, Any], say: Say) -> bool:
-        """Give a new kernel the variables of a checkpoint; false where that cannot be done."""
+    async def _load(self, kernel: "Kernel", book: NotebookState, checkpoint: dict[str, Any], say: Say) -> str:
+        """Give a new kernel the variables of a checkpoint; why not, where that cannot be done."""
         if kernel.folder is None:
-            return False
+            return "the kernel has no folder"
         say({"restoring": len(checkpoint.get("names", ()))})
         path = kernel.folder / "checkpoint.pickle"
         try:
             if not await asyncio.to_thread(self.files.fetch, book.run.id, checkpoint["hash"], path):
-                return False
+                return "the file is gone, or is not the one that was written"
             answer = await kernel.load(str(path))
         finally:
             path.unlink(missing_ok=True)
         if answer is None or not answer.get("is_loaded"):
             await kernel.restart()  # whatever was read of it must not stay
-            return False
-        return True
+            return str((answer or {}).get("why") or "the kernel gave no answer")
+        return ""
 
     async def checkpoint(
         self, book: NotebookState, kernel: "Kernel", at: int, *, worked_s: float, is_due: bool

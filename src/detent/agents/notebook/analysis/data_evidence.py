@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from detent.agents.notebook.analysis.goal import Goal, figure, label
+from detent.agents.notebook.analysis.goal import Goal, columns_named_in, figure, label
 from detent.agents.notebook.analysis.kernel_figure import Facts
 from detent.agents.notebook.analysis.words import best_row, list_names, pick, quote
 
@@ -74,11 +74,13 @@ def describe_drivers(goal: Goal, facts: Facts) -> list[str]:
             )
         )
     said += _tell_twins(goal, facts.get("twins") or {})
-    effects = [one for one in facts.get("effects") or [] if one[2] > 0 or one[3] < 0][:5]
+    asked = columns_named_in(goal, facts.get("columns") or [])
+    effects = [one for one in facts.get("effects") or [] if one[2] > 0 or one[3] < 0 or one[0] in asked][:5]
     parts = []
     if effects:
-        what = quote(facts.get("effect_on") or facts.get("target"))
-        unit = pick(goal, " in log-odds", "（对数几率）") if facts.get("effect_on") else ""
+        kind = facts.get("effect_on")
+        what = quote(facts.get("target")) + (f" = {quote(kind)}" if kind else "")
+        unit = pick(goal, " in log-odds", "（对数几率）") if kind else ""
         head = pick(
             goal,
             f"**Direction**: the change of {what}{unit}, with the other columns held equal, in a linear model "
@@ -135,7 +137,8 @@ def _tell_effect(goal: Goal, name: str, middle: float, low: float, high: float, 
         f"{quote(name)} 为 {quote(word)}（而非 {quote(usual)}）",
     )
     colon = pick(goal, ":", "：")
-    return f"- {other if word else more}{colon} {_sign(middle)} ({_sign(low)} … {_sign(high)})"
+    doubt = "" if low > 0 or high < 0 else pick(goal, ", so there may be none", "，因此可能没有作用")
+    return f"- {other if word else more}{colon} {_sign(middle)} ({_sign(low)} … {_sign(high)}){doubt}"
 
 
 def _sign(value: float) -> str:

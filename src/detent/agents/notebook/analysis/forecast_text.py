@@ -129,16 +129,18 @@ def _describe_several(goal: Goal, facts: Facts) -> list[str]:
         worst = quote(facts.get("worst_series"))
         row = best_row(facts)
         base: dict[str, Any] = facts.get("baseline_row") or {}
-        plain = figure("mase", base.get("mase"))
+        plain, behind = figure("mase", base.get("mase")), facts.get("behind") or 0
         said.append(
             pick(
                 goal,
                 f"{count} series, a model fitted to each: MASE {figure('mase', row.get('mase'))} on average, "
                 f"{figure('mase', row.get('worst mase'))} for the worst ({worst}); "
-                f"“{model_name(goal, base.get('model'))}” has {plain} on average.",
+                f"“{model_name(goal, base.get('model'))}” has {plain} on average"
+                f"{f' and is better for {behind} of them' if behind else ''}.",
                 f"{count} 条序列各用一个模型：平均 MASE {figure('mase', row.get('mase'))}，"
                 f"最差 {figure('mase', row.get('worst mase'))}（{worst}）；"
-                f"“{model_name(goal, base.get('model'))}”平均为 {plain}。",
+                f"“{model_name(goal, base.get('model'))}”平均为 {plain}"
+                f"{f'，其中 {behind} 条用它更好' if behind else ''}。",
             )
         )
     if (facts.get("all_series") or 1) > count:

@@ -60,6 +60,9 @@ _FORMS = (  # how a figure is asked for; NAME stands for the metric
 _PREDICT = re.compile(
     r"predict\w*|forecast\w*|estimat\w*|classif\w*|explain\w*|regress\w*|model(?:l?ing)?|target|label|"
     r"driv(?:es?|ers?|ing)\b|influenc\w*|affects?\b|determin\w*|factors?\b|影响|驱动|"
+    # "Did the law reduce deaths?" asks about deaths
+    r"\b(?:do|does|did|has|have|can|could|will|would|whether|if)\b[^?.!]*?\b(?:reduc|increas|decreas|improv|lower|rais|"
+    r"chang|boost|caus|harm)(?:e[sd]?|s|ed|ing)?\b|是否\w*?(?:降低|减少|提高|增加|改善|改变|导致)|"
     r"预测|估计|预估|估算|分类|识别|建模|目标(?:变量|列)?|标签",
     re.I,
 )
@@ -250,10 +253,18 @@ def target_of(goal: Goal, columns: Iterable[str], roles: Mapping[str, str]) -> T
     is_foreign = not thing.isascii() and all(name.isascii() for name in names)  # in a language the file does not use
     if thing and not is_foreign:
         return Target(None, "missing", thing)
-    if not goal.measures and _PREDICT.search(goal.text) is None:
+    if _PREDICT.search(goal.text) is None and _says_more(goal):
         return Target(None, "unasked")
     fit = [name for name in names if roles.get(name, "number") in ("number", "category")]
     return Target(fit[-1], "last", thing) if fit else Target(None, "none")
+
+
+def _says_more(goal: Goal) -> bool:
+    """Whether a goal has words beside its figures; "accuracy > 90 %" alone is about the last column."""
+    text = goal.text
+    for _, (start, end) in reversed(_find_measures(text)):
+        text = text[:start] + " " + text[end:]
+    return not goal.measures or re.search(r"\w", _FILLER.sub(" ", text)) is not None
 
 
 def _leave_out_horizon(text: str) -> str:

@@ -196,7 +196,7 @@ def _why(view: _View, refused: list[str]) -> str:
 def _answer_goal(view: _View) -> PlanningResponse:
     """The answer to the goal, for the kernel to bear out."""
     reason = outcome(view.goal, view.facts)
-    if not view.goal.measures:
+    if not any(one.get("measured") is not None for one in view.facts.get("verdict") or []):
         return _directive(is_achieved=True, reason=reason, measurable=False)
     met, whole = bool(view.facts.get("goal_met")), not view.goal.unread  # of a goal half read nobody says it is met
     return _directive(is_achieved=met, acceptance=["goal_met is True"], reason=reason, measurable=whole)

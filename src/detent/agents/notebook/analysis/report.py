@@ -10,6 +10,8 @@ from detent.agents.notebook.analysis.kernel_figure import Facts
 from detent.agents.notebook.analysis.narrative import comment, list_choices
 from detent.agents.notebook.analysis.words import best_row, model_name, pick, plural, quote, why_not
 
+RANKS_WELL = 0.6  # AUC from which on columns say something, whatever the accuracy
+
 
 def outcome(goal: Goal, facts: Facts) -> str:
     """The answer in one line."""
@@ -31,8 +33,8 @@ def _verdict(goal: Goal, measure: Measure, said: dict[str, Any], facts: Facts) -
         why = why_not(goal, facts) or pick(goal, "no model has this figure", "没有模型给出该指标")
         return pick(
             goal,
-            f"{render_measure(measure)}: not met, it could not be measured ({why})",
-            f"{render_measure(measure)}：未达到，无法测量（{why}）",
+            f"{render_measure(measure)}: it could not be measured ({why})",
+            f"{render_measure(measure)}：无法测量（{why}）",
         )
     met = pick(goal, "met" if said.get("met") else "not met", "达到" if said.get("met") else "未达到")
     return pick(
@@ -86,6 +88,14 @@ def _answer(goal: Goal, facts: Facts) -> str:
         "✓ **The goal is met.**" if is_met else "✗ **The goal is not met.**",
         "✓ **目标已达到。**" if is_met else "✗ **目标未达到。**",
     )
+    if not is_met and not any(one.get("measured") is not None for one in verdict):
+        head = pick(goal, "**Nobody knows whether the goal is met.**", "**目标是否达到，无从得知。**")
+    if is_met and facts.get("best") == "baseline":
+        head = pick(
+            goal,
+            "✓ **The goal is met, and by the baseline**: the same answer for every row is enough.",
+            "✓ **目标已达到，但靠的是基线**：对每一行给出同一个答案就够了。",
+        )
     if is_met and goal.unread:
         head = pick(
             goal,
@@ -99,6 +109,7 @@ def _answer(goal: Goal, facts: Facts) -> str:
     for measure in goal.measures:
         said = _find_verdict(verdict, measure)
         word = pick(goal, "met" if said.get("met") else "not met", "达到" if said.get("met") else "未达到")
+        word = word if said.get("measured") is not None else pick(goal, "not measured", "未测量")
         model = model_name(goal, said.get("model") or "–")
         wanted = mark_measure(measure)
         spread = f" ± {_render_spread(measure.metric, said['±'])}" if said.get("±") is not None else ""
@@ -209,14 +220,23 @@ def _models(goal: Goal, facts: Facts) -> list[str]:
     )
     found = [title_ + "\n\n" + "\n".join(lines)]
     if facts.get("best") == "baseline":
+        ranked = max(scores, key=lambda row: row.get("auc") or 0.0)
+        lead, auc = label(str(facts.get("lead"))), ranked.get("auc") or 0.0
         found.append(
             pick(
                 goal,
                 "**No model does better than the baseline**: these columns hardly say anything about the target.",
                 "**没有模型优于基线**：这些列几乎不能说明目标。",
             )
+            if auc < RANKS_WELL
+            else pick(
+                goal,
+                f"**No model has a better {lead} than the baseline**, but the columns do say something: "
+                f"{ranked['model']} ranks the rows with AUC {auc:.3f} (0.5 is chance), which {lead} does not show.",
+                f"**没有模型的 {lead} 优于基线**，但这些列并非毫无用处：{model_name(goal, ranked['model'])}"
+                f"的排序 AUC 为 {auc:.3f}（0.5 为随机），{lead} 看不出这一点。",
+            )
         )
-        return found
     return found
 
 

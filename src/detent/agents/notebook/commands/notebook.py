@@ -146,6 +146,8 @@ async def run(
     known = caller.find_known(run_id)
     if known is not None and known.machine != NOTEBOOK.digest:
         raise Refused(f"there is a run {run_id} of another machine (`{known.name}`); give this one another id")
+    if known is not None:
+        caller.refuse_other_input(run_id, {name: brief.input().get(name) for name in ("goal", "variables", "planner")})
     _refuse_missing(str(brief.input().get("planner", {}).get("use", "")))
     async with caller.host() as host:
         begun = await host.start(NOTEBOOK, brief.input(), run_id=run_id, by=by, source=of_agent("notebook"))
