@@ -80,6 +80,7 @@ def main() -> int:
     parser.add_argument("tries", nargs="?", type=int, default=5, metavar="TRIES")
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--guarded-only", action="store_true", help="leave out what the frameworks do by themselves")
+    parser.add_argument("--bare-only", action="store_true", help="leave out detent")
     parser.add_argument("--scenario", action="append", choices=SCENARIOS, help="only this one, or these")
     given = parser.parse_args()
     scenarios = given.scenario or list(SCENARIOS)
@@ -87,7 +88,7 @@ def main() -> int:
     if strange:
         parser.error(f"there is no framework {strange[0]}; known: {', '.join(TITLES)}")
     names = given.names or [name for name in TITLES if fetch.found(name)]
-    ways = ["guarded"] if given.guarded_only else ["bare", "guarded"]
+    ways = ["guarded"] if given.guarded_only else ["bare"] if given.bare_only else ["bare", "guarded"]
     began, columns = time.monotonic(), [(name, way) for name in names for way in ways]
     found = {column: measure(*column, given.tries, scenarios) for column in columns}
     heads = ["with detent" if way == "guarded" else TITLES[name] for name, way in columns]

@@ -197,7 +197,7 @@ async def test_approvals_stand_in_place_with_the_call_and_the_change(detent: Det
         assert "tools/" not in shown
         assert "hash" not in shown
         assert "→" not in shown
-        terminal.type("l\r")
+        terminal.type("\x1b")  # as Ctrl-C, or l
         terminal.until("Left open.*/cost.*" + READY)
         terminal.type("/resume\r")
         terminal.until(r"It waits for your answer.*\[l\]ater\?")
@@ -208,7 +208,11 @@ async def test_approvals_stand_in_place_with_the_call_and_the_change(detent: Det
         assert "– email.send" in shown
         assert "-two" in shown
         assert "+TWO" in shown
-        terminal.type("y\r")
+        terminal.type("e\r")
+        terminal.until("as JSON: .*}")
+        terminal.type("\x7f\r")
+        terminal.until("not JSON.*as JSON: ")
+        terminal.type("}\r")  # what was typed stands there still
         terminal.until("All done")
         terminal.until(READY)
         terminal.type("/verbose\r")

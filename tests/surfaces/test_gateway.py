@@ -270,6 +270,7 @@ async def test_tools_that_come_later_are_told_and_can_be_called(folder: Path, mo
         if mode == "auto":
             await stack.enter_async_context(asked.listen(tools_list_changed=True))
         before = {tool.name for tool in (await asked.list_tools()).tools}
+        assert (await asked.call_tool("up__die", {})).is_error  # the next call is the first one of a new line
         assert text(await asked.call_tool("up__grow", {})) == "grown"
         await asyncio.wait_for(heard.wait(), PATIENCE_S)
         assert {tool.name for tool in (await asked.list_tools()).tools} - before == {"up__more"}

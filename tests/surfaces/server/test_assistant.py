@@ -159,6 +159,10 @@ async def test_an_irreversible_deed_waits_through_a_restart(tmp_path: Path, monk
         again = await scene.post("/ecs/respond", answer)
         assert (again["success"], again["error"]) == (False, "this request is completed already")
         assert (tmp_path / "sent").read_text() == "bob\n"
+    async with talking(tmp_path, monkeypatch, asked, said("It was sent before.")) as scene:
+        told = await events(scene, "/chat", {"message": "I prefer tea", "session_id": "other"})
+        assert dict(told)["tool_result"]["payload"]["result"].endswith("; it gave: sent")
+        assert (tmp_path / "sent").read_text() == "bob\n"
 
 
 FIELDS: list[dict[str, Any]] = [

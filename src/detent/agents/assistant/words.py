@@ -38,7 +38,7 @@ CHINESE: dict[str, str] = {
     "Configure the client like this; Ctrl-C ends the waiting.": "请这样配置客户端；按 Ctrl-C 结束等待。",
     "go on with: {command}": "继续：{command}",
     "[y]es, [n]o, [e]dit, [l]ater? ": "[y] 同意，[n] 拒绝，[e] 修改参数，[l] 以后再说？",
-    "Why? ": "为什么？",
+    "Why? (Enter: no reason) ": "为什么？（回车：不说明）",
     "Arguments as JSON: ": "参数（JSON）：",
     "How do you know, or what did it give? ": "您如何得知，或者它给出了什么？",
     "Did it happen? [y]es, [n]o (do it now), [g]ive up, [l]ater? ": (

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 MARK = "DETENT_MCP_OF"  # not DETENT_MCP, which names the file of a detent that is itself a server
 CONNECT_S = 60.0  # npm may have to fetch a package first
+LISTEN_S = 2.0  # for a server to agree that it tells what it changes
 LOG_MAX = 1024 * 1024
 PAGES_MAX = 100
 CHANGING = ("tools", "prompts", "resources")
@@ -137,7 +138,6 @@ class Connection:
                     self.protocol = client.protocol_version
                     self.tools = {offer.name: offer for offer in await self._list(client)}
                     limit.reschedule(None)
-                    self.ready.set_result(None)
                     await self._stay(client)
         except asyncio.CancelledError:
             if not self.ready.done():
@@ -153,21 +153,28 @@ class Connection:
         """Keep the line until it is closed, and hear of changes where somebody wants to know."""
         listening = None
         if self._on_change is not None and self.is_modern:  # an older server tells them unasked
-            listening = asyncio.create_task(self._listen(client, self._on_change))
+            heard = asyncio.Event()
+            listening = asyncio.create_task(self._listen(client, self._on_change, heard))
+            listening.add_done_callback(lambda _task: heard.set())
         try:
+            if listening is not None:  # the first call may change something already
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(heard.wait(), LISTEN_S)
+            self.ready.set_result(None)
             await self._stop.wait()
         finally:
             if listening is not None:
                 listening.cancel()
                 await asyncio.gather(listening, return_exceptions=True)
 
-    async def _listen(self, client: Any, on_change: OnChange) -> None:
+    async def _listen(self, client: Any, on_change: OnChange, heard: asyncio.Event) -> None:
         able = client.server_capabilities
         wanted = {
             f"{what}_list_changed": True for what in CHANGING if getattr(getattr(able, what), "list_changed", False)
         }
         if wanted:
             async with client.listen(**wanted) as events:
+                heard.set()
                 async for event in events:
                     on_change(self.server.name, type(event).__name__)
 

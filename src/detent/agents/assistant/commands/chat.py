@@ -49,6 +49,7 @@ ENDINGS = ("/exit", "/quit", "exit", "quit", "bye")
 SHOWN_MAX = 8  # names of tools in the greeting
 TURNS_COUNTED = 1000
 PIPED_MAX = 150_000  # characters of standard input that go with a message
+SUMMARY_SHOWN = 600  # characters of a summary that was just made
 
 
 class Chat:
@@ -146,7 +147,7 @@ class Chat:
         if run is None:
             return
         self.screen.say(_("Earlier you said: {message}", message=brief(run.context.get("message") or "", 200)), "cyan")
-        if run.context.get("response"):
+        if is_cut_off and run.context.get("response"):  # what waits shows it with its question
             self.screen.say(_("The answer so far: {text}", text=brief(run.context["response"], 400)))
         for execution in ledger_of(self.caller.reader, run_id).executions.values():
             if execution.type != "tool_call" or execution.error == "superseded":
@@ -222,7 +223,7 @@ class Chat:
             return
         self.screen.say(_("summarised: {before} characters are {after} now; /search finds the rest",
                           before=f"{measure(past.said):,}", after=f"{measure(after):,}"))  # fmt: skip
-        self.screen.say(brief(after[0]["content"], 600), "dim")
+        self.screen.say(self.screen.wrap(visible(after[0]["content"][:SUMMARY_SHOWN], keep="\n")), "dim")
 
     def undo(self) -> tuple[str, list[str]] | None:
         """Take the last turn out of the conversation; its message, and what it did, which stays done."""

@@ -109,7 +109,7 @@ class LiveKeyboard:
             bottom_toolbar=self._render_status, prompt_continuation=lambda width, _number, _is_soft: "… ".rjust(width),
             reserve_space_for_menu=4, enable_suspend=True,
         )  # fmt: skip
-        self._asking: PromptSession[str] = PromptSession()
+        self._asking: PromptSession[str] = PromptSession(key_bindings=_leave_by_escape())
         self._session.default_buffer.on_text_changed += self._stay
 
     def _stay(self, _buffer: Any) -> None:
@@ -184,7 +184,7 @@ class LiveKeyboard:
         return f" · > {brief(pending, 60)}" if pending else _(" · Esc stops it")
 
     async def read_line(self, prompt: str, default: str = "") -> str | None:
-        """An answer; Ctrl-C and Ctrl-D leave the question open.
+        """An answer; Esc, Ctrl-C and Ctrl-D leave the question open.
 
         Whatever was pressed before the question stood there was not meant for it.
         """
@@ -254,6 +254,19 @@ class LiveKeyboard:
         self._queued.clear()
         if self._stop is not None:
             self._stop()
+
+
+def _leave_by_escape() -> "KeyBindings":
+    """Esc does at a question what Ctrl-C does."""
+    from prompt_toolkit.key_binding import KeyBindings
+
+    keys = KeyBindings()
+
+    @keys.add("escape")
+    def _leave(event: Any) -> None:
+        event.app.exit(exception=KeyboardInterrupt)
+
+    return keys
 
 
 def _open_history(home: Path) -> Any:

@@ -121,9 +121,9 @@ class Screen:
         if self.is_quiet:
             return
         self.end_words()
-        self.caller.note(self._wrap(text), colour)
+        self.caller.note(self.wrap(text), colour)
 
-    def _wrap(self, text: str) -> str:
+    def wrap(self, text: str) -> str:
         """Broken between words, where a terminal would break it anywhere."""
         if not self.is_live:
             return text

@@ -73,9 +73,10 @@ class SlashCommands:
 
     async def _help(self, _rest: str) -> None:
         for row in columns([[f"  {word}", about] for word, about in describe_commands().items()]):
-            self._screen.say(row)
-        self._screen.say(_("  Enter sends; Alt-Enter, Ctrl-J or \\ at the end of a line begin a new line. "
-                           "@FILE attaches a file."), "dim")  # fmt: skip
+            self._screen.say(self._screen.wrap(row))
+        self._screen.say(self._screen.wrap(_(
+            "  Enter sends; Alt-Enter, Ctrl-J or \\ at the end of a line begin a new line. @FILE attaches a file."
+        )), "dim")  # fmt: skip
         self._screen.say(_("  Esc stops an answer. Ctrl-R searches what was typed before. Tab completes."), "dim")
 
     async def _model(self, rest: str) -> None:

@@ -172,7 +172,8 @@ class Talk:
             case "yes":
                 return {"approved": True}
             case "no":
-                return {"approved": False, "comment": await self.keyboard.read_line(_("Why? ")) or ""}
+                why = await self.keyboard.read_line(_("Why? (Enter: no reason) "))
+                return {"approved": False, "comment": why or ""}
             case "edit":
                 args = await self._arguments(question["call"]["input"])
                 return None if args is None else {"approved": True, "args": args}
@@ -182,7 +183,8 @@ class Talk:
         """Arguments that somebody types; a mistake is told and asked about again, an empty line takes it back."""
         if isinstance(self.keyboard, PlainKeyboard):  # elsewhere they stand in the line, to be changed
             self.screen.say(as_json(given))
-        while text := await self.keyboard.read_line(_("Arguments as JSON: "), as_json(given)):
+        text: str | None = as_json(given)
+        while text := await self.keyboard.read_line(_("Arguments as JSON: "), text or ""):
             try:
                 args = json.loads(text)
             except (ValueError, RecursionError) as error:

@@ -12,6 +12,7 @@ from detent.agents.assistant import Execution, Ledger
 from detent.agents.assistant.execution_ledger import Created, Move
 from detent.agents.assistant.form import DISPLAY
 from detent.agents.assistant.question_form import form_of, is_asked
+from detent.agents.assistant.result_fact import one_line
 from detent.agents.assistant.view import state_change
 from detent.core.events import ContractMoved
 from detent.core.history import Entry
@@ -78,6 +79,8 @@ class TurnMessages:
                 self._late.setdefault(id, []).append(message("execution_state", state_change(execution, row)))
                 if row.target.is_terminal:
                     result = execution.result if execution.error == "" else execution.error
+                    if execution.already_done:
+                        result = f"{result}; it gave: {one_line(execution.result)}"
                     yield message("tool_result", {"type": "tool_result", "payload": {"result": result}})
                     yield from self._late.pop(id, ())
             elif row.trigger == "start" and execution.detail.get("type") != DISPLAY:
