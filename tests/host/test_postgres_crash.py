@@ -341,3 +341,54 @@ async def test_a_place_is_passed_on_whose_run_died_before_it_began(databases: Da
         assert (await host.show(run.id)).is_held, "it may still begin"
         await host.tidy(patience_s=0.0)
         assert (await asyncio.wait_for(first_end(host, run.id), 30)).status is Status.COMPLETED
+
+
+async def test_a_lost_hint_is_made_up_for_though_others_come_all_the_time(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
+    address = databases.address(tmp_path)
+    async with (
+        opened(address, tmp_path / "a", is_working=False) as front,
+        opened(address, tmp_path / "b", is_working=False) as other,
+    ):
+        door = await front.start(DOOR)
+        others = asyncio.create_task(tell_of_others(address))
+        entries = front.watch(door.id)
+        assert (await anext(entries)).seq == 1
+        await other.signal(door.id, "OPEN")
+        assert (await asyncio.wait_for(anext(entries), 20)).seq == 2, "it listens"
+        other.hints.send_now = lambda *_: True  # type: ignore[method-assign]  # its words are lost
+        waiting = asyncio.create_task(next_seq(entries))
+        await asyncio.sleep(0.3)  # it waits by then; where it does not, only less is proved
+        await other.signal(door.id, "CLOSE")
+        assert await asyncio.wait_for(waiting, 20) == 3
+        with psycopg.connect(address, autocommit=True) as db:
+            found = db.execute("select count(*) from pg_stat_activity where query ilike 'listen%%'").fetchone()
+        assert found == (2,), "one connection of a host hears everything"
+        others.cancel()
+
+
+async def next_seq(entries: AsyncIterator[Any]) -> int:
+    return int((await anext(entries)).seq)
+
+
+async def tell_of_others(address: str) -> None:
+    """Say all the time that some run has moved."""
+    async with await psycopg.AsyncConnection.connect(address, autocommit=True) as db:
+        while True:
+            await db.execute("select pg_notify('detent_moved', '@somebody another')")
+            await asyncio.sleep(0.02)
+
+
+async def test_a_call_is_stopped_though_the_word_was_lost(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
+    address, slow = databases.address(tmp_path), Slow()
+    async with (
+        opened(address, tmp_path / "a", slow.waiting()) as worker,
+        opened(address, tmp_path / "b", is_working=False) as other,
+    ):
+        run = await worker.start(DOING, {"amount": 1})
+        await slow.begun.acquire()
+        other.hints.send_now = lambda *_: True  # type: ignore[method-assign]  # its words are lost
+        await other.cancel(run.id)
+        worker._tidy_at = 0.0  # a minute has passed
+        async with asyncio.timeout(30):
+            while worker.at_work(run.id):  # noqa: ASYNC110  # nobody rings for it
+                await asyncio.sleep(0.01)

@@ -128,7 +128,9 @@ def test_a_command_says_that_nobody_here_has_an_effect_and_leaves_the_call(machi
     (one.folder / "flows.py").rename(one.folder / "away.py")
     told = two("approve", run_id, code=3)
     assert "no worker here has the effect `mail.send`" in told.out
-    assert "no worker here has the effect `mail.send`" in two("doctor", code=None).out
+    said = two("doctor", code=None).out
+    assert "no worker here has the effect `mail.send`" in said
+    assert "lock:" not in said, "nobody writes alone there"
     (one.folder / "away.py").rename(one.folder / "flows.py")
     assert "completed" in one("resume", run_id).out
     assert (one.folder / "sent").read_text() == "ann\n"

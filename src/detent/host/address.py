@@ -18,6 +18,7 @@ POINTER = "database"  # the file with the address
 PLACE_VARIABLE = "DETENT_PLACE"
 NAME_MAX = 40
 ADDRESS_MAX = 2000
+SECRET = {"password", "sslpassword"}  # of a server, and of the key of a certificate
 
 
 def is_address(home: str) -> bool:
@@ -64,7 +65,7 @@ def find_address(home: Path) -> str:
 def _check(address: str) -> SplitResult:
     try:
         parts = urlsplit(address)
-        has_password = parts.password is not None or "password" in parse_qs(parts.query)
+        has_password = parts.password is not None or not SECRET.isdisjoint(parse_qs(parts.query))
     except ValueError:
         raise Refused("this is no address of a database; write postgresql://HOST/DATABASE") from None
     if has_password:

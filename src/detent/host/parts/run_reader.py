@@ -64,6 +64,7 @@ class RunReader(ABC):
 
     artefact_store: ArtefactStore
     has_workers = False
+    is_told = False  # something else in this process rings for whoever follows
 
     def __init__(self, home: Path, *, is_inline: bool = False) -> None:
         self.home = home
@@ -380,7 +381,7 @@ class RunReader(ABC):
 
     def _look_on(self) -> None:
         """Where another process writes, somebody has to look at the file: one task for all who follow."""
-        if not self.tail.is_fed and (self._polling is None or self._polling.done()):
+        if not self.tail.is_fed and not self.is_told and (self._polling is None or self._polling.done()):
             self._polling = asyncio.create_task(self._poll())
 
 

@@ -119,7 +119,7 @@ class PostgresHost(PostgresRoom, Verbs):
         self._since = self._loop.time()
         self._tidy_at = self._since + TIDY_S
         await self.database.aside(self._open)
-        self.own(self.hear_aborts())
+        self.own(self.hear_others())
         if self._people is not None:
             self.own(self._keep_people())
         return self
@@ -164,6 +164,7 @@ class PostgresHost(PostgresRoom, Verbs):
         await self.outbox.close(grace_s if grace_s != float("inf") else self.outbox_grace_s)
         self.is_closing = True
         self.hints.close()
+        self.reader.be_told_no_more()
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -277,6 +278,7 @@ class PostgresHost(PostgresRoom, Verbs):
         await self.places.tend()
         if self._loop.time() >= self._tidy_at:
             self._tidy_at = self._loop.time() + TIDY_S
+            await self.stop_left()  # the word that one is to stop may have been lost
             await self.tidy()
 
     async def tidy(self, patience_s: float = GROUP_PATIENCE_S) -> None:

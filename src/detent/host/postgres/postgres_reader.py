@@ -3,13 +3,15 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 
 from detent.core.machine import Machine
+from detent.errors import JournalError
 from detent.host.parts.run_reader import RunReader
 from detent.host.postgres.artefact_table import ArtefactTable
 from detent.host.postgres.connection import Database
@@ -64,6 +66,14 @@ def explain_lack(lack: Lack, effect: str, source: str, place: str | None, seen_a
     return "no worker is there; start one with `detent worker`"
 
 
+class Ear(NamedTuple):
+    """What else is heard on the connection that listens."""
+
+    channel: str
+    hear: Callable[[str], None]
+    catch_up: Callable[[], Awaitable[None]]
+
+
 class PostgresReader(RunReader):
     """The reading half of the port, for a journal in PostgreSQL."""
 
@@ -81,6 +91,12 @@ class PostgresReader(RunReader):
         super().close()
         if self._is_owner:
             self.database.close()
+
+    def be_told_no_more(self) -> None:
+        """The host of this process is closing: whoever still follows listens by himself."""
+        self.is_told = False
+        if self.tail.followers:
+            self._look_on()
 
     @property
     def shared(self) -> PostgresJournal:
@@ -132,23 +148,34 @@ class PostgresReader(RunReader):
         return contract.effect if contract is not None else ""
 
     async def _poll(self) -> None:
-        while self.tail.followers and not self._is_closed:
+        """Listen while somebody follows; a host listens all the time, with one connection for all that it hears."""
+        await self.listen(lambda: bool(self.tail.followers) and not self.is_told)
+
+    async def listen(self, is_wanted: Callable[[], bool], ear: Ear | None = None) -> None:
+        """Hear what others have moved, and what else an ear is for, however often the connection is lost."""
+        while is_wanted() and not self._is_closed:
             try:
                 connection = await psycopg.AsyncConnection.connect(self.database.conninfo, autocommit=True)
                 async with connection:
-                    await connection.execute(f"listen {MOVED}")
-                    await self._listen(connection)
-            except (psycopg.Error, OSError):
+                    for channel in (MOVED,) if ear is None else (MOVED, ear.channel):
+                        await connection.execute(f"listen {channel}")
+                    if ear is not None:
+                        await ear.catch_up()  # what was said while nobody listened
+                    await self._hear(connection, is_wanted, ear)
+            except (psycopg.Error, OSError, JournalError):
                 self.tail.ring_all()  # whoever looks is told what is wrong
                 await asyncio.sleep(TROUBLE_S)
 
-    async def _listen(self, connection: psycopg.AsyncConnection) -> None:
-        self.tail.ring_all()  # what came before anybody listened
-        while self.tail.followers and not self._is_closed:
-            is_heard = False
-            async for heard in connection.notifies(timeout=LOOK_S, stop_after=1):
-                is_heard = True
-                for run_id in read_moved(heard.payload, self.mark):
-                    self.tail.note_moved(run_id)
-            if not is_heard:
-                self.tail.ring_all()
+    async def _hear(self, connection: psycopg.AsyncConnection, is_wanted: Callable[[], bool], ear: Ear | None) -> None:
+        look_at = 0.0  # at once: something may have come before anybody listened
+        while is_wanted() and not self._is_closed:
+            now = time.monotonic()
+            if now >= look_at:
+                self.tail.ring_all()  # a hint may be lost, however many others come
+                look_at = now + LOOK_S
+            async for heard in connection.notifies(timeout=look_at - now, stop_after=1):
+                if heard.channel == MOVED:
+                    for run_id in read_moved(heard.payload, self.mark):
+                        self.tail.note_moved(run_id)
+                elif ear is not None:
+                    ear.hear(heard.payload)

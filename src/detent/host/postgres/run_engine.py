@@ -40,7 +40,7 @@ from detent.host.postgres.journal import (
     write_batch,
 )
 from detent.host.postgres.notification import ABORTED, Hint, HintSender
-from detent.host.postgres.postgres_reader import PostgresReader
+from detent.host.postgres.postgres_reader import Ear, PostgresReader
 from detent.host.postgres.remembered_run import NOTHING, Held, PresumedRun, bring_up, copy_run, is_likely
 from detent.host.postgres.statement_batch import Statements
 from detent.redaction import ambient_redactor
@@ -356,19 +356,15 @@ class PostgresRoom(Precautions):
 
     # hints of other processes
 
-    async def hear_aborts(self) -> None:
-        """Stop effects that others say are to stop, for as long as this host is open."""
-        while not self.is_closing:
-            try:
-                connection = await psycopg.AsyncConnection.connect(self.database.conninfo, autocommit=True)
-                async with connection:
-                    await connection.execute(f"listen {ABORTED}")
-                    await self.stop_left()  # what was said while nobody listened
-                    async for heard in connection.notifies():
-                        for run_id, contract_id in msgspec.json.decode(heard.payload):
-                            self.stop_effect(run_id, contract_id)
-            except (psycopg.Error, OSError, ValueError, JournalError):
-                await asyncio.sleep(PAUSE_S_MAX)
+    async def hear_others(self) -> None:
+        """Hear what others have moved and which effects are to stop, for as long as this host is open."""
+        self.reader.is_told = True
+        await self.reader.listen(lambda: not self.is_closing, Ear(ABORTED, self._hear_abort, self.stop_left))
+
+    def _hear_abort(self, payload: str) -> None:
+        with suppress(ValueError):  # whoever may connect can say anything
+            for run_id, contract_id in msgspec.json.decode(payload, type=list[tuple[str, str]]):
+                self.stop_effect(run_id, contract_id)
 
     # what parts need
 
