@@ -7,7 +7,10 @@ last belongs into the effect's Outcome. A call that was given a secret is not he
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from detent.core.artefact import ArtefactStore
 from detent.core.contract import Contract
@@ -20,7 +23,7 @@ Say = Callable[[Mapping[str, Any]], None]
 Ground = tuple[str, tuple[str, ...], tuple[int, int] | None]  # of an attempt: home, guarded, home_id
 
 
-class Attempt(NamedTuple):
+class Attempt(Struct, frozen=True, eq=False):
     """A contract that is being carried out, its run, and who passes on what it says; and what it has to keep off."""
 
     contract: Contract
@@ -70,7 +73,7 @@ def speaking_for(contract: Contract, inner: Contract) -> Iterator[None]:
     """What an effect says of `inner`, a contract it made to call another effect, is heard as said of `contract`."""
     speaking = attempt.get()
     is_heard = speaking is not None and speaking.contract is contract
-    token = attempt.set(speaking._replace(contract=inner) if speaking is not None and is_heard else None)
+    token = attempt.set(replace(speaking, contract=inner) if speaking is not None and is_heard else None)
     try:
         yield
     finally:

@@ -52,7 +52,7 @@ class Rulings:
     """Asks one policy about every contract before it acts."""
 
     def __init__(self, policy: Policy | None, find_people: Callable[[], People | None] = lambda: None) -> None:
-        self._has_policy = policy is not None
+        self.has_policy = policy is not None
         self.policy, self._find_people = policy or Policy(), find_people
         self._with_groups: tuple[str, Policy] = ("", self.policy)
 
@@ -73,7 +73,7 @@ class Rulings:
         contract = run.contract(contract_id)
         if contract is None:
             return None
-        if not self._has_policy and (contract.question is None or not contract.question.approvers):
+        if not self.has_policy and (contract.question is None or not contract.question.approvers):
             return None  # only groups of people could be put in place of their names
         earlier = before.contract(contract_id)
         if contract.status is Status.WAITING:
@@ -93,9 +93,7 @@ class Rulings:
         return verdict is None or verdict.decision == "allow"
 
     def least_sandbox(self, run: Run, machine: Machine, contract: Contract, facts: FindFacts = _no_facts) -> str:
-        """The weakest sandbox in which the call may be made; empty where the policy does not say."""
-        if not self.policy.has_sandbox:
-            return ""
+        """The weakest sandbox in which the call may be made, of a policy that says so for some."""
         verdict, _ = self._verdict(run, machine, contract, facts)
         return (verdict.sandbox if verdict is not None else "") or self.policy.sandbox
 

@@ -3,11 +3,10 @@
 import asyncio
 from typing import Protocol, TypeVar
 
+from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.errors import JournalError
 from detent.host.parts.fold import FoldPlan
-from detent.host.parts.journal_query import Batch
-from detent.host.parts.loaded_run import LoadedRun
 
 T = TypeVar("T")
 
@@ -19,16 +18,13 @@ class WritingHost(Protocol):
         """A batch is on disk, or failed to get there."""
 
 
-class Aftermath(FoldPlan):
+class Aftermath(FoldPlan, eq=False, kw_only=True):
     """What to do when a batch is on disk, and whom to tell."""
 
-    __slots__ = ("done", "host", "machine", "run")
-
-    def __init__(self, host: "WritingHost", live: LoadedRun, batch: Batch, done: "asyncio.Future[Run] | None") -> None:
-        super().__init__(live, batch)
-        self.host, self.done = host, done
-        # A later migration may change the machine before this is on disk.
-        self.run, self.machine = live.run, live.machine
+    host: WritingHost
+    done: "asyncio.Future[Run] | None"
+    run: Run
+    machine: Machine  # a later migration may change that of the run before this is on disk
 
     def __call__(self, error: JournalError | None) -> None:
         self.host.act_on_written(self, error)

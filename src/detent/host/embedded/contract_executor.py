@@ -164,28 +164,29 @@ class Attempts:
 
     async def _attempt(self, live: LoadedRun, contract: Contract, task: asyncio.Task[None]) -> None:
         """Call the effect, then say what came of it; guarded as `_owned` would, without one more coroutine."""
-        mark = (live.run.id, contract.id)
+        host, run_id = self._host, live.run.id
+        mark = (run_id, contract.id)
         if mark not in self._under_way:
             return  # stopped before it began
         live.tasks[contract.id] = task
         try:
-            effect = self._host.find_effect(live, contract)
+            effect, known = host.find_effect(live, contract), list_secrets(live.machine, contract.action)
             if contract.effect == "child":
-                effect = Effect("child", lambda c: self._child(live, c))
-            known = frozenset() if contract.effect == "child" else list_secrets(live.machine, contract.action)
-            secrets = Secrets(known, partial(self._host.secret_box.find, live.run.id)) if known else NONE
+                effect, known = Effect("child", lambda c: self._child(live, c)), frozenset()
+            secrets = Secrets(known, partial(host.secret_box.find, run_id)) if known else NONE
             self._under_way[mark] = True
             notes: dict[str, str] = {}
-            least = self._host.least_sandbox(live, contract)
-            store = self._host.artefacts
-            about = progress.Attempt(contract, live.run.id, self._pass_on, *self._host.ground, least, notes, store)
-            speaking = progress.attempt.set(about)
+            home, guarded, home_id = host.ground
+            least = host.least_sandbox(live, contract)
+            speaking = progress.attempt.set(
+                progress.Attempt(contract, run_id, self._pass_on, home, guarded, home_id, least, notes, host.artefacts)
+            )
             try:
                 met = None
-                if effect is None or self._host.claims.gap is not None:
+                if effect is None or host.claims.gap is not None:
                     met = await self._meet_obstacle(live, effect, contract)
                 moved = met or await call_effect(
-                    effect, contract, secrets, self._host.clock, live.run.rules, partial(self._linger, live, contract)
+                    effect, contract, secrets, host.clock, live.run.rules, partial(self._linger, live, contract)
                 )
             except asyncio.CancelledError:
                 if mark not in self._aborted:
@@ -193,14 +194,14 @@ class Attempts:
                 moved = UnknownOutcome(f"`{contract.effect}` was stopped", "cancelled")
             finally:
                 progress.attempt.reset(speaking)
-                self._host.onlookers.finish(*mark)
+                host.onlookers.finish(run_id, contract.id)
                 self._under_way.pop(mark, None)
                 self._aborted.discard(mark)
                 live.dispatched.discard(contract.id)
                 live.tasks.pop(contract.id, None)
             if type(moved) is UnknownOutcome:
                 doubt = hide(secrets, moved)._replace(sandbox=notes.get("sandbox", ""))
-                self._host.spawn(live, contract.id, self.doubts.settle(live, contract.id, effect, doubt))
+                host.spawn(live, contract.id, self.doubts.settle(live, contract.id, effect, doubt))
             elif type(moved) is ContractMoved:
                 if notes:
                     moved = replace(moved, sandbox=notes.get("sandbox", ""))

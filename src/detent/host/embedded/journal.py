@@ -25,7 +25,7 @@ from detent.host.embedded.schema import (
     roll_back,
 )
 from detent.host.embedded.wal_preallocation import WalPreallocation
-from detent.host.parts.journal_query import SUMMARY, Batch, Claim, JournalIdentity, encode
+from detent.host.parts.journal_query import SUMMARY, Batch, JournalIdentity, encode
 from detent.host.parts.listing import Listing
 from detent.host.reading import Note
 
@@ -162,12 +162,8 @@ class Journal(Listing):
                 db.execute(KEEP_MACHINE, (machine.digest, machine.name, machine.to_json()))
             if batch.insert is not None:
                 db.execute(INSERT_RUN, batch.insert)
-            for moved in batch.moved:
-                db.execute(FREE_CLAIM, moved)
-            for claim in batch.claims:
-                self._take(claim)
-            for freed in batch.freed:
-                db.execute(FREE_CLAIM, freed)
+            if batch.claims or batch.moved or batch.freed:
+                self._keep_claims(batch)
         db.executemany(INSERT_EVENT, [row for batch in batches for row in batch.events])
         db.executemany(ADVANCE_RUN, [batch.advance for batch in batches if batch.advance])
         for batch in batches:
@@ -187,9 +183,12 @@ class Journal(Listing):
         self._db.executemany(PUT_NOTE, [(n.key, n.run_id, encode(n.message), n.at) for n in batch.notes])
         self._db.executemany(KEEP_NOTE, [(n.delivered_at, n.tries, n.problem, n.key) for n in batch.posted])
 
-    def _take(self, claim: Claim) -> None:
-        if self._db.execute(TAKE_CLAIM, claim).rowcount != 1:
-            raise JournalError(f"the key {claim.key} is held by another run")
+    def _keep_claims(self, batch: Batch) -> None:
+        self._db.executemany(FREE_CLAIM, batch.moved)
+        for claim in batch.claims:
+            if self._db.execute(TAKE_CLAIM, claim).rowcount != 1:
+                raise JournalError(f"the key {claim.key} is held by another run")
+        self._db.executemany(FREE_CLAIM, batch.freed)
 
     def notes(self, run_id: str = "") -> list[Note]:
         """The messages of a run, or those of all runs that are not delivered, oldest first."""

@@ -8,7 +8,7 @@ import threading
 from abc import abstractmethod
 from collections import OrderedDict, deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -199,9 +199,8 @@ class Drive(FoldRoom):
             raise JournalError(f"an earlier event of run {live.run.id} could not be written")
         if live.effects is None and live.run.source and getattr(event, "name", "") != CANCEL:
             self.check_agent(live)
-        batch = Batch(live)
-        batch.machine = machine
-        deeds = Aftermath(self, live, batch, done)
+        batch = Batch(live, machine=machine)
+        deeds = Aftermath(live, batch, host=self, done=done, run=live.run, machine=live.machine)
         try:
             is_followed = self._tail.is_attentive or live.run.id in self._tail.runs
             self._fold_all(deque((event, *follow)), deeds, is_followed)
@@ -209,7 +208,8 @@ class Drive(FoldRoom):
             if batch.events:  # what is in memory is ahead of the disk, where it will never be
                 self._stop(live, JournalError(f"run {live.run.id} could not go on: {error}"))
             raise
-        batch.is_trailing = live.trails and may_trail(live, batch) and type(event) is not Signalled
+        if live.trails and live.effects:
+            batch.is_trailing = may_trail(live, batch) and type(event) is not Signalled
         self._hand_over(live, batch, deeds)
 
     def set_timer(self, run_id: str, at: float) -> None:
@@ -236,7 +236,8 @@ class Drive(FoldRoom):
         live, batch, done = deeds.live, deeds.batch, deeds.done
         live.unwritten -= 1
         self._marking.count()
-        live.ids.difference_update([row[2] for row in batch.events if row[2]] if live.ids else ())
+        if live.ids:
+            live.ids.difference_update([row[2] for row in batch.events if row[2]])
         if error is not None:
             self._stop(live, error)
             if done is not None and not done.done():
@@ -259,12 +260,8 @@ class Drive(FoldRoom):
 
     def _after(self, live: LoadedRun, run: Run) -> None:
         """An event is on disk and acted upon: tell whoever is waiting for that."""
-        if run.ended is not None and run.parent:
-            self.attempts.hand_up(run)
-        if run.ended in SECRETS_GO and self.secret_box.held:
-            self.secret_box.drop([run.id])
-        if run.ended is not None and run.group and not self.is_closing:
-            self.own(self.pass_place_on(run))
+        if run.ended is not None:
+            self._end(run)
         if live.waiters and not live.unwritten and live.run.status is not Status.RUNNING:
             for waiter in live.waiters:
                 if not waiter.done():
@@ -274,6 +271,15 @@ class Drive(FoldRoom):
             self._ended = drop_ended(self._live, self._ended, live)
         if len(self._live) > self._live_max:
             self._evict()
+
+    def _end(self, run: Run) -> None:
+        """A run has ended: its parent, its secrets and its group have waited for that."""
+        if run.parent:
+            self.attempts.hand_up(run)
+        if run.ended in SECRETS_GO and self.secret_box.held:
+            self.secret_box.drop([run.id])
+        if run.group and not self.is_closing:
+            self.own(self.pass_place_on(run))
 
     @abstractmethod
     async def pass_place_on(self, run: Run) -> None:
@@ -389,11 +395,10 @@ class Drive(FoldRoom):
 
     def effect(self, live: LoadedRun, name: str) -> Effect | None:
         """The effect of that name: the run's own file first, then the host's."""
-        try:
-            self.equip(live)
-        except Refused:
-            return self.effects.get(name)  # it is only stopped, or looked at
-        return (live.effects or {}).get(name) or self.effects.get(name)
+        if live.effects is None and live.run.source:
+            with suppress(Refused):  # it is only stopped, or looked at
+                self.equip(live)
+        return (live.effects and live.effects.get(name)) or self.effects.get(name)
 
     def find_effects_of(self, source: str) -> dict[str, Effect] | None:
         """The effects that a definition's source brings."""

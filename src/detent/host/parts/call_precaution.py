@@ -71,7 +71,9 @@ class Precautions(ABC):
         return Wish(wanted, "" if effect is None else effect.advice)
 
     def least_sandbox(self, live: LoadedRun, contract: Contract) -> str:
-        """The weakest sandbox that the policy allows a call."""
+        """The weakest sandbox that the policy allows a call; empty where it does not say."""
+        if not self.rulings.policy.has_sandbox:
+            return ""
         return self.rulings.least_sandbox(live.run, live.machine, contract, partial(self.facts, live))
 
     def facts(self, live: LoadedRun, contract: Contract) -> Mapping[str, Any]:

@@ -5,6 +5,8 @@ from collections import deque
 from functools import partial
 from typing import assert_never
 
+from msgspec import Struct
+
 from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
 from detent.core.contract import Contract
 from detent.core.engine import advance
@@ -20,16 +22,14 @@ from detent.host.parts.loaded_run import LoadedRun
 from detent.host.parts.outbox import Outbox
 
 
-class FoldPlan:
+class FoldPlan(Struct, eq=False):
     """What to do when a batch of one run is on disk, and not before."""
 
-    __slots__ = ("aborts", "batch", "entries", "live", "performs")
-
-    def __init__(self, live: LoadedRun, batch: Batch) -> None:
-        self.live, self.batch = live, batch
-        self.performs: tuple[str, ...] = ()
-        self.aborts: tuple[Contract, ...] = ()
-        self.entries: tuple[Entry, ...] = ()
+    live: LoadedRun
+    batch: Batch
+    performs: tuple[str, ...] = ()
+    aborts: tuple[Contract, ...] = ()
+    entries: tuple[Entry, ...] = ()
 
 
 class FoldRoom(Precautions):
@@ -89,6 +89,9 @@ class FoldRoom(Precautions):
     def _may_go_on(self, deeds: FoldPlan, before: Run, contract_id: str, todo: deque[Event]) -> bool:
         """Whether the policy and the keys let a contract act or ask as it is; what they say joins `todo`."""
         live, run = deeds.live, deeds.live.run
+        contract = run.contract(contract_id)
+        if contract is None or not (contract.question or contract.is_irreversible or self.rulings.has_policy):
+            return True
         ruling = self.rulings.on(before, run, live.machine, contract_id, partial(self.facts, live))
         if ruling is not None:
             todo.append(ruling)

@@ -70,9 +70,11 @@ class Owner(Protocol):
     is_broken: bool
 
 
-class Batch:
+class Batch(msgspec.Struct, eq=False):
     """Everything one run writes in one transaction."""
 
+    owner: Owner  # once one of an owner's batches has failed, none of its later ones may be written
+    events: list[tuple[int, int, str | None, bytes, bytes]] = []
     machine: Machine | None = None
     insert: tuple[Any, ...] | None = None
     update: tuple[Any, ...] | None = None
@@ -88,10 +90,6 @@ class Batch:
     meta: tuple[tuple[str, str], ...] = ()  # what the journal says of itself
     projection: tuple[Any, ...] | None = None  # the row of a projection: only a cache
     is_trailing: bool = False  # it is written now, and need not be on disk yet
-
-    def __init__(self, owner: Owner) -> None:
-        self.owner = owner  # once one of an owner's batches has failed, none of its later ones may be written
-        self.events: list[tuple[int, int, str | None, bytes, bytes]] = []
 
 
 class Nobody:

@@ -27,7 +27,7 @@ STATUS_TEXT = {status: status.value for status in Status}  # `.value` is slow, a
 _run = msgspec.json.Decoder(Run)
 
 
-class ResidentRun(NamedTuple):
+class ResidentRun(msgspec.Struct, frozen=True, eq=False):
     """A run in memory, as it is on disk."""
 
     run: Run

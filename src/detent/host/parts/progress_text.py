@@ -30,7 +30,7 @@ class SpokenWords:
     def finish(self, run_id: str, contract_id: str) -> list[Words]:
         """The contract says nothing more: what was still waiting."""
         passed: list[Words] = []
-        for name, (stream, words) in self._texts.pop((run_id, contract_id), {}).items():
+        for name, (stream, words) in self._texts.pop((run_id, contract_id), {}).items() if self._texts else ():
             passed += _word_of(name, words, stream.finish())
         return passed
 
