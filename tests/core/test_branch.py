@@ -322,3 +322,35 @@ def test_a_rate_holds_in_any_stretch_of_time_and_keeps_the_order(
     assert all(later - earlier > 10.0 - 1e-6 for earlier, later in zip(times, times[rate:], strict=False))
     first = [at for name, at in begun.items() if name.endswith("/1")]
     assert first == sorted(first)
+
+
+@given(st.integers(1, 4), st.lists(st.tuples(st.integers(0, 5), st.floats(0, 30)), max_size=40), st.booleans())
+def test_a_rate_holds_whoever_was_absent_or_asked_first(
+    rate: int, steps: list[tuple[int, float]], is_asking: bool
+) -> None:
+    call = Action("call", "look", rate=rate, per_s=10.0, ask=Question("May I?") if is_asking else None)
+    story = Story(each(call, at_once=6), {"items": list(range(8))})
+    begun, held = [story.at] * len(story.performed), False
+    for step, pause in [*steps, *[(0, 11.0), (1, 0.0), (2, 0.0)] * 60]:
+        had = len(story.performed)
+        waiting, running = story.run.waiting, [c for c in story.run.contracts if c.status is Status.RUNNING]
+        if step == 0:  # time passes, and nobody is there to see it
+            story.at += pause
+            if 0 < story.run.wake_at <= story.at:
+                story.wake(story.at)
+        elif step == 1 and waiting and not held:
+            story.answer(waiting[int(pause) % len(waiting)].id, approved=True, by="ann")
+        elif step == 2 and running:
+            story.succeed(running[0].id)
+        elif step == 3 and running and not held:  # a crash: it is begun again
+            story.doubt(running[0].id).answer(running[0].id, outcome="not_happened")
+        elif step >= 4 and story.run.ended is None:
+            story.signal("@release" if held else "@hold")
+            held = not held
+        begun += [story.at] * (len(story.performed) - had)
+        if held and (step, pause) == (0, 11.0):
+            story.signal("@release")
+            held, begun = False, [*begun, *[story.at] * (len(story.performed) - len(begun))]
+    assert story.status is Status.COMPLETED
+    assert len(begun) == len(story.performed) >= 8
+    assert all(later - earlier > 10.0 - 1e-6 for earlier, later in zip(begun, begun[rate:], strict=False))

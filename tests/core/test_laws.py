@@ -645,7 +645,8 @@ def a_run_can_be_migrated_to_the_same_machine_of_another_name_whenever_nothing_i
     for step in story:
         run = step.run
         is_over = run.ended is not None or run.ending is not None
-        is_idle = not is_over and all(c.status is not Status.RUNNING for c in run.contracts)
+        is_trying = any(lane.left for lane in run.lanes)  # branches that are to be tried again and have no place yet
+        is_idle = not (is_over or is_trying) and all(c.status is not Status.RUNNING for c in run.contracts)
         try:
             migrated, _, _ = advance(other, run, Signalled("@migrate", {"machine": other.digest}, at=run.at))
         except Refused:

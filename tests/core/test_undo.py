@@ -7,6 +7,7 @@ import pytest
 from detent import Action, Machine, Status, table
 from detent.core.answer import answer_of
 from detent.core.needed_result import find_unsaid
+from detent.errors import Refused
 from tests.core.story import Story
 
 UNDO = Action("undo_pay", "look", {"id": "{{ result.pay.id }}"}, when="{{ result.pay.success }}", tolerate=1)
@@ -84,3 +85,36 @@ def test_who_says_that_it_happened_is_asked_for_what_others_read() -> None:
     assert unsaid(outcome="not_happened") == unsaid(outcome="give_up") == ""
     plain = saga(SWEEP, output={"id": "{{ result.pay.id }}"})
     assert find_unsaid(plain, pay, answer_of({"outcome": "happened"})) == "", "no call reads it"
+
+
+def closing(*undo: Action, rules: int = 5) -> Story:
+    machine = Machine(
+        "m",
+        "a",
+        table("a - done"),
+        work={"a": (Action("look", "look"), Action("pay", "pay")), "last": (Action("clean", "look"),), "back": undo},
+        ends={"done": Status.COMPLETED},
+        at_end="last",
+        on_failure="back" if undo else "",
+    )
+    return Story(machine, rules=rules).succeed("look").fail("pay")
+
+
+def test_what_failed_is_tried_again_after_finally_which_is_then_done_again() -> None:
+    story = closing().succeed("clean")
+    assert story.status is Status.FAILED
+    assert story.signal("@retry").opened == ["a/pay/2"]
+    assert story.succeed("pay").opened == ["last/clean/2"]
+    assert story.succeed("clean").status is Status.COMPLETED
+
+
+def test_what_was_taken_back_is_not_tried_again_and_what_was_not_is() -> None:
+    done = closing(SWEEP).succeed("undo_look").succeed("clean")
+    with pytest.raises(Refused, match="nothing of run r1 can be tried again"):
+        done.signal("@retry")
+    assert closing(UNDO).succeed("clean").signal("@retry").opened == ["a/pay/2"]
+
+
+def test_by_older_rules_nothing_is_tried_again_after_finally() -> None:
+    with pytest.raises(Refused, match="nothing of run r1 can be tried again"):
+        closing(rules=4).succeed("clean").signal("@retry")

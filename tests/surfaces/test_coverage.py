@@ -60,3 +60,32 @@ def test_taking_back_and_what_comes_last_count_as_entered_when_they_were(tmp_pat
     with (tmp_path / "saga.test.yaml").open("a") as file:
         file.write(fails)
     assert "4 of 4 states entered, 1 of 1 transitions taken" in detent("test", "saga.test.yaml", "--coverage").out
+
+
+OWN_TOOL = """
+name: own
+group: {key: "{{ context.repo or 'x' }}"}
+tools: {check: {shell: [./check], effect: pure, ok_exit: [0, 3]}}
+states: {a: {type: initial, actions: [{id: c, tool: check}]}, z: {type: final}, bad: {type: error}}
+transitions: [{from: a, to: z}, {from: a, to: bad, on: error}]
+"""
+OWN_CASES = """
+- {id: none, workflow: own.yaml, expect: {status: completed}}
+- {id: allowed, workflow: own.yaml, tools: {check: [{output: {exit: 3}}]}, expect: {status: completed}}
+- {id: fails, workflow: ./own.yaml, tools: {check: [{output: {exit: 1}}]}, expect: {error: tool_failure.exit}}
+"""
+
+
+def test_a_stub_of_a_tool_of_the_file_fails_as_it_would_and_the_file_counts_once(tmp_path: Path) -> None:
+    detent = Detent(tmp_path)
+    (tmp_path / "own.yaml").write_text(OWN_TOOL)
+    (tmp_path / "own.test.yaml").write_text(OWN_CASES)
+    (seen,) = detent("test", "own.test.yaml", "--coverage", "--json").json["coverage"]
+    assert seen["states"] == {"a": 3, "z": 2, "bad": 1}
+
+
+def test_a_case_of_a_file_with_a_group_holds_through_every_death(tmp_path: Path) -> None:
+    detent = Detent(tmp_path)
+    (tmp_path / "own.yaml").write_text(OWN_TOOL)
+    (tmp_path / "own.test.yaml").write_text(OWN_CASES)
+    assert "3 passed, 0 failed" in detent("test", "own.test.yaml", "--crash").out

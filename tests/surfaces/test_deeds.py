@@ -1,12 +1,13 @@
 """Deeds that fail on their way, as somebody with a workflow file and the command line meets them."""
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.surfaces.command import Detent
+from tests.surfaces.command import Detent, until
 
 PEER = Path(__file__).parents[1] / "effects" / "mcp" / "peer.py"
 DEPLOY = """\
@@ -135,3 +136,60 @@ def test_a_read_of_an_untrusted_server_asks_until_somebody_declares_it(tmp_path:
     for _ in range(2):
         assert detent("run", "look.yaml", "--json").json["status"] == "completed"
     assert "look" not in detent("mcp", "tools", "peer", "--json").json["servers"][0]["undeclared"]
+
+
+LAST = """\
+name: last
+finally: [{id: tell, tool: shell, params: {argv: [sh, -c, "echo told >> told"]}}]
+states:
+  go:
+    type: initial
+    actions:
+      - {id: first, tool: shell, params: {argv: [sh, -c, "echo first >> first"]}}
+      - {id: second, tool: shell, params: {argv: [test, -f, ok]}}
+  done: {type: final}
+transitions: [{from: go, to: done}]
+"""
+
+
+def test_a_run_is_tried_again_after_its_finally_which_is_done_at_the_next_end_too(tmp_path: Path) -> None:
+    detent = Detent(tmp_path)
+    (tmp_path / "last.yaml").write_text(LAST)
+    assert "detent retry" in detent("run", "last.yaml", code=1).out
+    detent.touch("ok")
+    assert "completed" in detent("retry", "last").out
+    assert (tmp_path / "first").read_text() == "first\n"
+    assert (tmp_path / "told").read_text() == "told\ntold\n"
+
+
+PACED = """\
+name: paced
+states:
+  go:
+    type: initial
+    actions:
+      - id: all
+        for_each: [1, 2, 3, 4, 5, 6]
+        actions: [{id: call, tool: TOOL, RATE params: {argv: [sh, -c, "date +%s.%N >> times; echo {}"]}}]
+  done: {type: final}
+transitions: [{from: go, to: done}]
+"""
+OF_ALL = """\
+tools: {paced: {shell: [sh, -c, "date +%s.%N >> times; echo {}"], effect: pure, rate: 1/800ms}}
+"""
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_rate_holds_for_calls_that_were_due_while_nobody_was_there(tmp_path: Path, is_shared: bool) -> None:
+    detent, times = Detent(tmp_path), tmp_path / "times"
+    text = PACED.replace("TOOL, RATE params", "paced, params") if is_shared else PACED.replace("TOOL", "shell")
+    text = text.replace("RATE", "rate: 1/800ms, effect: pure,")
+    (tmp_path / "paced.yaml").write_text(text + (OF_ALL if is_shared else ""))
+    with detent.going("run", "paced.yaml"):
+        until(times.exists)
+    began = time.time()
+    until(lambda: time.time() > began + 2)  # two were due meanwhile
+    detent("resume")
+    after = [one for one in sorted(float(line) for line in times.read_text().split()) if one > began + 2]
+    assert len(after) >= 4
+    assert after[-1] - after[0] > (len(after) - 1) * 0.8 - 0.4, "a program takes a moment to begin"

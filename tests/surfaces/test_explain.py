@@ -103,3 +103,19 @@ def test_the_last_run_is_none_of_the_programs_own(tmp_path: Path) -> None:
     detent("trigger", "add", "refund.yaml")
     assert "the secret `token` is missing" in detent("trigger", "fire", "night", code=None).err
     assert "there are no runs yet" in detent("show", "last", code=2).err
+
+
+ASKS = """
+name: asks
+states:
+  a: {type: initial, actions: [{id: ok, tool: ask, approval: {question: "How many?", form: {n: integer}, expires: 2d}}]}
+  z: {type: final}
+transitions: [{from: a, to: z}]
+"""
+
+
+def test_a_question_is_told_with_its_form_and_how_long_it_stands(tmp_path: Path) -> None:
+    detent = Detent(tmp_path)
+    (tmp_path / "asks.yaml").write_text(ASKS)
+    assert "it asks: How many? (the answer brings n; the question stands for 2 d)" in detent("explain", "asks.yaml").out
+    assert "回答须填写 n; 提问有效期 2 天" in detent("explain", "asks.yaml", LANG="zh_CN.UTF-8").out

@@ -146,7 +146,18 @@ class Place:
 class Chart:
     """Everything the engine looks up, computed once per machine."""
 
-    __slots__ = ("effects", "has_budget", "has_limits", "has_notes", "keeps", "machine", "output", "places", "tolerant")
+    __slots__ = (
+        "effects",
+        "has_budget",
+        "has_limits",
+        "has_notes",
+        "has_rates",
+        "keeps",
+        "machine",
+        "output",
+        "places",
+        "tolerant",
+    )
 
     def __init__(self, machine: "Machine") -> None:
         self.machine = machine
@@ -164,6 +175,7 @@ class Chart:
         self.has_limits = bool(machine.limits.max_transitions or machine.limits.max_visits)
         actions = list(_actions(machine))
         self.effects = _effects(actions)
+        self.has_rates = any(action.rate for action in actions)
         self.has_notes = any(action.effect == "log" and _is_note(action) for action in actions)
         if not machine.limits.max_visits:
             self._pave()

@@ -5,11 +5,11 @@ hide a call that has left. Whoever ends a contract calls `finish`, and its branc
 """
 
 import hashlib
-from bisect import bisect_right, insort
 from typing import Any
 
 from msgspec.structs import replace
 
+from detent.core import call_rate
 from detent.core.branch import end, leave, of_state, record
 from detent.core.budget import stops
 from detent.core.compiled_machine import Condition, Work
@@ -43,7 +43,6 @@ UNDECLARED = Declared()
 # Effects every host has. A child run is named after its contract, so starting it twice starts it once.
 OWN_KINDS = {"wait": "pure", "ask": "pure", "child": "idempotent"}
 NOTHING: dict[str, Any] = {}
-MOMENT_S = 1e-6  # sums of times are not exact
 
 
 def open_contract(
@@ -67,7 +66,10 @@ def open_contract(
     was_asked = before is not None and before.approved != ""  # by the policy or the effect, not by the author
     is_bound = kind == "irreversible" or (question is not None and effect != "wait") or was_asked
     call_hash = digest([effect, given]) if is_bound else ""
-    due_at, pace = _find_beginning(draft, action, due_at) if action.rate else (due_at, NOTHING)
+    is_agreed = before is not None and call_hash != "" and before.approved == call_hash
+    pace = NOTHING
+    if action.rate and (question is None or is_agreed or draft.get("rules") < call_rate.SINCE):
+        due_at, pace = call_rate.find_beginning(draft, action, due_at)
     branch = path[1:].replace("/", ".") + "." if path else ""
     contract_id = draft.number(f"{draft.state}/{branch}{action.id}", path)
     # One that asks nobody goes straight to RUNNING; an irreversible one only where no other can be doing the same.
@@ -97,7 +99,7 @@ def open_contract(
         moved_at=draft.at,
         due_at=due_at,
         pace=pace,
-        probe=NOTHING if is_edited else _make_probe(work, scope),
+        probe=NOTHING if is_edited or work.probe is None else _make_probe(work.action, work.probe(scope)),
         **({} if before is None else _inherit(before, call_hash)),
     )
     draft.contracts[contract_id] = contract
@@ -108,45 +110,17 @@ def open_contract(
         start(draft, contract, work)
 
 
-def _find_beginning(draft: WorkingCopy, action: Action, due_at: float) -> tuple[float, dict[str, Any]]:
-    """When a call may begin that has a rate; where all runs share it, the host knows what others do, and says when."""
-    if not action.is_shared:
-        return _find_slot(draft, action, due_at), NOTHING
-    after = max(due_at, draft.at)
-    return after, {"name": action.pace or action.id, "rate": action.rate, "per_s": action.per_s, "after": after}
-
-
-def _find_slot(draft: WorkingCopy, action: Action, due_at: float) -> float:
-    """When a call may begin whose rate is limited: in any time of `per_s` at most `rate`; 0: now."""
-    name, earliest = action.pace or action.id, due_at or draft.at
-    slots = [one for one in draft.get("slots").get(name, ()) if one > draft.at - action.per_s]
-    wanted = [earliest, *(one + action.per_s for one in slots if one + action.per_s > earliest)]
-    slot = next(one for one in wanted if _has_room(slots, one, action))
-    insort(slots, slot)
-    draft.put("slots", name, tuple(slots))
-    return slot if slot > draft.at else 0.0
-
-
-def _has_room(slots: list[float], at: float, action: Action) -> bool:
-    """Whether one more may begin then: of those that follow each other, none comes too soon after `rate` others."""
-    place = bisect_right(slots, at)
-    near = [*slots[max(0, place - action.rate) : place], at, *slots[place : place + action.rate]]
-    return all(later - one > action.per_s - MOMENT_S for one, later in zip(near, near[action.rate :], strict=False))
-
-
 def kind_of(draft: WorkingCopy, work: Work, contract: Contract, given: dict[str, Any]) -> str:
     """The kind of a contract's call with other arguments than its author's."""
     known: Declared = draft.get("effects").get(contract.effect, UNDECLARED)
     return known.kind_of(given) if known.kind_by and not work.action.kind else contract.kind
 
 
-def _make_probe(work: Work, scope: dict[str, Any]) -> dict[str, Any]:
+def _make_probe(action: Action, given: Any) -> dict[str, Any]:
     """The call that finds out whether this one happened; with other arguments than the author's there is none."""
-    probe = work.action.probe
-    if probe is None or work.probe is None:
-        return NOTHING
-    asked = {"effect": probe.effect, "input": work.probe(scope)}
-    return {**asked, "happened": probe.happened, "not_happened": probe.not_happened}
+    probe = action.probe
+    assert probe is not None  # noqa: S101  # its arguments come from it
+    return {"effect": probe.effect, "input": given, "happened": probe.happened, "not_happened": probe.not_happened}
 
 
 def _says_nothing(action: Action) -> bool:
@@ -240,6 +214,8 @@ def perform(draft: WorkingCopy, contract: Contract, trigger: str, actor: str, **
         return
     if draft.chart.has_budget and _stop_over_budget(draft, contract.action, contract.effect):
         return
+    if draft.chart.has_rates and not contract.is_adrift and call_rate.put_off(draft, contract, **fields):
+        return
     draft.performing[contract.id] = fields.get("effect_state", contract.effect_state)
     fields.update(effect_state="possible", question=None)
     draft.move(contract, trigger, actor, **fields)
@@ -311,7 +287,10 @@ def take_signal(draft: WorkingCopy, contract: Contract, signal: Signalled) -> No
 
 
 def wake(draft: WorkingCopy, contract: Contract) -> None:
-    """The time of a sleep is over."""
+    """The time of a sleep is over, or that of a call which had to wait for it."""
+    if contract.effect != "wait":
+        perform(draft, contract, "resume", "timer")
+        return
     running = draft.move(contract, "resume", "timer")
     finish(draft, draft.move(running, "succeed", "timer", result={"slept": True}, effect_state="done"))
 

@@ -6,7 +6,7 @@ An event that is not accepted raises `Refused` and changes nothing.
 
 from msgspec.structs import replace
 
-from detent.core import answer, budget, concurrency_wait, contract_lifecycle, state_work, transition_choice
+from detent.core import answer, budget, call_rate, concurrency_wait, contract_lifecycle, state_work, transition_choice
 from detent.core import fork_migrate as graft
 from detent.core import retry as again
 from detent.core import shortcut as straight
@@ -224,10 +224,15 @@ def _note_restore(draft: WorkingCopy, event: Signalled) -> None:
 
 def _take_slot(draft: WorkingCopy, event: Signalled) -> None:
     """When a call may begin whose rate all runs share; its timer does the rest."""
+    at = float(event.data["at"])
+    if "contract_id" not in event.data and draft.run.place_at:  # it came too late for its place
+        draft.changes["place_at"] = at
+        return
     contract = draft.contracts.get(str(event.data.get("contract_id", "")))
     if contract is None or not contract.pace:
         raise NotWaiting(f"no call of run {draft.run.id} waits for that")
-    draft.contracts[contract.id] = replace(contract, pace={}, due_at=max(float(event.data["at"]), draft.at))
+    at = at if draft.run.rules >= call_rate.SINCE else max(at, draft.at)
+    draft.contracts[contract.id] = replace(contract, pace={}, due_at=at)
 
 
 NOTES = {RESTORED: _note_restore, ATTEMPT: _note_attempt, SLOT: _take_slot}
@@ -247,8 +252,12 @@ def _release(draft: WorkingCopy) -> None:
     for contract in draft.run.contracts:
         # One that was started before may have ended its state, and this one with it.
         is_current = draft.contracts.get(contract.id) is contract
-        if is_current and contract.status is Status.PENDING and not contract.due_at:
+        if not is_current or contract.alarm_at:
+            continue
+        if contract.status is Status.PENDING:
             contract_lifecycle.start(draft, contract, draft.work(contract))
+        elif contract.question is not None and contract.question.reason == "timer":
+            contract_lifecycle.wake(draft, contract)
 
 
 def _wake(draft: WorkingCopy) -> None:
@@ -261,18 +270,20 @@ def _wake(draft: WorkingCopy) -> None:
         draft.changes["place_at"] = 0.0
         if run.held_by == f"group:{run.group}":  # nobody else holds it
             _release(draft)
+    if draft.chart.has_rates and run.rules >= call_rate.SINCE and not draft.held:
+        call_rate.plan_late(draft)
     limit = min((t for t in (run.deadline, run.state_deadline) if 0 < t <= at), default=at)
     # What comes after the state's own time is over is cancelled with the state, unless it is no longer part of it.
-    due = [c for c in run.contracts if 0 < c.alarm_at <= (at if c.is_adrift else limit)]
+    due = [c for c in draft.contracts.values() if 0 < c.alarm_at <= (at if c.is_adrift else limit)]
     for contract in sorted(due, key=lambda c: c.alarm_at):
         if draft.contracts.get(contract.id) is not contract:
             continue  # an earlier one has ended it
-        if contract.status is Status.WAITING:
-            answer.expire(draft, contract)
-        elif contract.pace:
+        if contract.pace:
             continue  # the host has not said yet when it may begin
-        elif draft.held:
+        if draft.held and contract.due_at:
             draft.contracts[contract.id] = replace(contract, due_at=0.0)
+        elif contract.status is Status.WAITING:
+            answer.expire(draft, contract)
         else:
             contract_lifecycle.start(draft, contract, draft.work(contract))
     state_work.go_on(draft)

@@ -53,6 +53,7 @@ class Closing(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     state: str  # in which it ends
     stage: int  # how many of the two have begun
     error: Failure | None = None
+    wreck: Wreck | None = None  # to go on from, as long as nothing was taken back
 
 
 class Run(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

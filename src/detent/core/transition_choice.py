@@ -94,13 +94,23 @@ def _begin_last(draft: WorkingCopy) -> bool:
         if not stages[stage]:
             continue
         if closing is None:
-            closing = Closing(status, draft.state, stage + 1, draft.get("error"))
+            kept = draft.get("wreck") if draft.get("rules") >= 5 else None
+            closing = Closing(status, draft.state, stage + 1, draft.get("error"), kept)
+        elif closing.wreck is not None and _is_taken_back(draft):
+            closing = replace(closing, wreck=None)
         draft.changes.update(closing=replace(closing, stage=stage + 1), wreck=None)
         draft.ending, draft.wreck = None, None
         draft.say("note", subject=stages[stage], value=f"before the run ends as {status.value}")
         enter(draft, stages[stage], is_limited=False)
         return True
     return False
+
+
+def _is_taken_back(draft: WorkingCopy) -> bool:
+    """Whether an `undo` was called, or may have been: what it belongs to is not gone on from."""
+    machine = draft.machine
+    made = draft.get("counts") if machine.on_failure else {}
+    return any(f"{machine.on_failure}/{one.id}" in made for one in machine.work.get(machine.on_failure, ()))
 
 
 def _end_last(draft: WorkingCopy, closing: Closing) -> None:
@@ -396,6 +406,8 @@ def _close(draft: WorkingCopy) -> None:
     if closing is not None:  # it ends as it was to, whatever became of what came last
         draft.state, draft.ending = closing.state, closing.status
         draft.changes.update(closing=None, error=closing.error)
+        if draft.get("rules") >= 5:
+            draft.changes["wreck"] = None if _is_taken_back(draft) else closing.wreck
     draft.ended, draft.ending, draft.held = draft.ending, None, False
     draft.changes.update(inbox=(), held_by="")
     try:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
+from detent.core.call_rate import lateness_of
 from detent.core.contract import Contract
 from detent.core.events import SLOT, Event, Signalled
 from detent.core.history import Entry
@@ -41,7 +42,7 @@ MACHINE = Machine(
 
 def find_slot(slots: list[float], at: float, rate: int, per_s: float) -> float:
     """When the next one may begin: in any time of `per_s` at most `rate` begin, in the order in which they came."""
-    earlier = slots[-rate] + per_s if len(slots) >= rate else 0.0
+    earlier = slots[-rate] + per_s + lateness_of(per_s) if len(slots) >= rate else 0.0
     return max(at, earlier, *slots[-1:])
 
 
@@ -49,7 +50,7 @@ class PaceSlots:
     """A projection: who may begin when."""
 
     name: ClassVar[str] = "pace_slots"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     reach: ClassVar[int] = 0
 
     def __init__(self, run_id: str) -> None:
@@ -107,7 +108,8 @@ async def take_slots(host: PaceHost, live: LoadedRun) -> None:
     """Tell a run when those of its calls may begin that wait to hear it."""
     for contract in live.run.contracts:
         if contract.pace:
-            slot = await _take(host, contract, f"{live.run.id} {contract.id}")
+            turn = contract.pace.get("turn")  # it has had a slot, and came too late for it
+            slot = await _take(host, contract, f"{live.run.id} {contract.id}{f' {turn}' if turn else ''}")
             data = {"contract_id": contract.id, "at": slot}
             try:
                 await host.tell(live, Signalled(SLOT, data, "host", host.clock.now()))
@@ -122,4 +124,4 @@ async def _take(host: PaceHost, contract: Contract, member: str) -> float:
     if member not in host.reader.project(id, PaceSlots).given:
         data = {"member": member, **{name: contract.pace[name] for name in ("rate", "per_s", "after")}}
         await host.signal(id, TAKE, data, id=f"take {member}", by=HOST)
-    return host.reader.project(id, PaceSlots).given.get(member, host.clock.now())
+    return host.reader.project(id, PaceSlots).given.get(member, float(contract.pace["after"]))

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import msgspec
 
+from detent.core.call_rate import lateness_of
 from detent.core.events import Signalled
 from detent.core.expression import compile_template
 from detent.core.history import Entry
@@ -53,7 +54,7 @@ class GroupQueue:
     """A projection: who is in a group, in the order in which they came."""
 
     name: ClassVar[str] = "group_queue"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     reach: ClassVar[int] = 0
 
     def __init__(self, run_id: str) -> None:
@@ -75,7 +76,7 @@ class GroupQueue:
             self.members.setdefault(run_id, event.at)
             self.limit, self.key = int(event.data.get("limit", 1)), str(event.data.get("key", ""))
             self.rate = int(event.data.get("rate", 0))
-            if self.rate and run_id not in self.given:
+            if self.rate and (run_id not in self.given or event.data.get("is_late")):
                 self.given[run_id] = self._find_slot(event.at, self.rate, float(event.data.get("per_s", 0.0)))
         elif event.name == LEAVE:
             self.members.pop(run_id, None)
@@ -166,9 +167,7 @@ async def enter(
     """Let a run into its group; gives what its first event says of that. One that cannot wait is refused."""
     await host.start(MACHINE, run_id=id, by=HOST)
     if run_id not in host.reader.project(id, GroupQueue).members:
-        data: dict[str, Any] = {"run_id": run_id, "limit": group.limit, "key": key[:KEY_MAX]}
-        data |= {"rate": group.rate, "per_s": group.per_s} if group.rate else {}
-        await host.signal(id, ENTER, data, by=HOST)
+        await host.signal(id, ENTER, _describe(group, key, run_id), by=HOST)
     queue = host.reader.project(id, GroupQueue)
     slot = queue.given.get(run_id, 0.0)
     if slot <= queue.members[run_id] if queue.rate else run_id in queue.holders:
@@ -234,6 +233,30 @@ async def enter_again(host: GroupHost, group: Group | None, run: Run) -> AsyncIt
     except Refused:
         await leave(host, run.group, run.id, f"refused {mark} {new_run_id()}")
         raise
+
+
+def is_late(live: LoadedRun, now: float) -> bool:
+    """Whether nobody was there to let a run go on when it was its turn."""
+    group = live.machine.group
+    return group is not None and 0 < live.run.place_at < now - lateness_of(group.per_s)
+
+
+def needs_slot(live: LoadedRun, now: float) -> bool:
+    """Whether a run must be told when it, or a call of it, may begin."""
+    return any(contract.pace for contract in live.run.contracts) or is_late(live, now)
+
+
+async def take_place(host: GroupHost, group: Group, run: Run) -> float:
+    """A new time at which a run may begin that came too late for its own."""
+    id = f"late {run.id} {run.seq}"
+    key = host.reader.project(run.group, GroupQueue).key
+    await host.signal(run.group, ENTER, {**_describe(group, key, run.id), "is_late": True}, id=id, by=HOST)
+    return host.reader.project(run.group, GroupQueue).given[run.id]
+
+
+def _describe(group: Group, key: str, run_id: str) -> dict[str, Any]:
+    data: dict[str, Any] = {"run_id": run_id, "limit": group.limit, "key": key[:KEY_MAX]}
+    return data | ({"rate": group.rate, "per_s": group.per_s} if group.rate else {})
 
 
 async def _cancel(host: GroupHost, run_id: str, by_run: str) -> None:

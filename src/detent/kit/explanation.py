@@ -210,6 +210,10 @@ def _explain_cares(action: Action, teller: CallTeller) -> Iterator[str]:
         yield _("{count} of them must agree", count=asked.quorum)
     if asked is not None and asked.separate:
         yield _("not whoever started it")
+    if asked is not None and asked.schema.get("properties"):
+        yield _("the answer brings {names}", names=", ".join(map(visible, asked.schema["properties"])))
+    if asked is not None and asked.expires_s:
+        yield _("the question stands for {time}", time=duration(asked.expires_s))
     for retry in _retries(action):
         yield _("after a failure it is tried up to {count} times more", count=retry.limit)
     if action.key:

@@ -23,6 +23,7 @@ from detent.core.status import Status
 from detent.define.document import read_document, read_file
 from detent.define.irreversible_call import BUILTIN
 from detent.define.policy import compile_policy
+from detent.define.tool import NamedTool
 from detent.define.workflow import Workflow, compile_document, load_workflow
 from detent.errors import DefinitionError, Refused
 from detent.host.concurrency_group import NAME as GROUP
@@ -52,6 +53,7 @@ class CaseVerdict(NamedTuple):
     refused: tuple[str, ...]  # what the script said in vain
     problem: str = ""  # why it fails whatever was expected
     machine: Machine | None = None  # what was played
+    file: str = ""  # from which it came, unless the case has changed it
     path: tuple[str, ...] = ()  # the states it entered
     ways: tuple[Way, ...] = ()  # and how it came from one to the other
     last: tuple[str, ...] = ()  # the states that no transition leads to: taking back, and what is done at every end
@@ -121,13 +123,16 @@ def _try_case(case: Case, die_at: Sequence[int] = ()) -> tuple[CaseVerdict, Told
     except DefinitionError as error:
         return _verdict(case, {"load_error": str(error)}, ()), None
     try:
-        told = simulate(play(workflow.machine, case.tools, case.script, case.input, policy, die_at), CASE_ROUNDS)
+        told = simulate(
+            play(workflow.machine, case.tools, case.script, case.input, policy, die_at, workflow.stubbed), CASE_ROUNDS
+        )
     except Stuck as error:
         return _verdict(case, {}, (), str(error)), None
     except Refused as error:  # nothing was begun: the input is not what the workflow wants
         return _verdict(case, {"load_error": str(error)}, ()), None
     verdict = _verdict(case, _actual(case, workflow, told), told.refused, told.problem)
-    return verdict._replace(machine=workflow.machine, path=told.path, ways=told.ways, last=told.last), told
+    file = str(case.file.resolve()) if case.file is not None and case.merge is None else ""
+    return verdict._replace(machine=workflow.machine, file=file, path=told.path, ways=told.ways, last=told.last), told
 
 
 def _strays(undisturbed: Told, told: Told) -> str:
@@ -204,10 +209,11 @@ async def play(
     input: Mapping[str, Any] | None = None,
     policy: Policy | None = None,
     die_at: Sequence[int] = (),
+    stubbed: Mapping[str, NamedTool] | None = None,
 ) -> Told:
     """Start a run, let the script happen to it, and tell what it did; the process dies at these moments, too."""
     with World(die_at=die_at, is_steady=True, policy=policy) as world:
-        stub(world, machine, tools)
+        stub(world, machine, tools, stubbed=stubbed)
         stage = _Stage(world, machine, script, input or {})
         for _ in range(len(script) + len(die_at) + 1):
             async with world.host() as host:
@@ -304,7 +310,13 @@ def _loop() -> VirtualLoop:
     return loop
 
 
-def stub(world: World, machine: Machine, tools: Tools, known: Mapping[str, Effect] | None = None) -> None:
+def stub(
+    world: World,
+    machine: Machine,
+    tools: Tools,
+    known: Mapping[str, Effect] | None = None,
+    stubbed: Mapping[str, NamedTool] | None = None,
+) -> None:
     """Make an effect for everything the machine calls; one without answers gives an empty mapping.
 
     Each is of the kind that the effect of its name in `known` declares; what is not there is pure, unless one of its
@@ -325,7 +337,8 @@ def stub(world: World, machine: Machine, tools: Tools, known: Mapping[str, Effec
             made = replace(made, declared=replace(declared, timeout_s=60.0, settle_s=0.0))
         if found is not None:
             made = replace(made, facts=found.facts)
-        world.effects[name] = judge_answers(made)
+        own = (stubbed or {}).get(name)
+        world.effects[name] = judge_answers(made, *((own.kind, own.care) if own is not None else ()))
 
 
 def list_called(machine: Machine) -> set[str]:

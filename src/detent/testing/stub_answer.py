@@ -1,5 +1,6 @@
 """What a made-up answer of `shell` or `http` means: an exit code or a status fails as the real tool's would."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec.structs import replace
@@ -9,9 +10,9 @@ from detent.core.effect_type import Effect, EffectFailed, Outcome, OutcomeUnknow
 from detent.effects.http import UNDECIDED
 
 
-def judge_answers(effect: Effect) -> Effect:
-    """The same effect; an answer that the real tool of its name would take for a failure is one."""
-    judge = {"shell": _exit, "http": _status}.get(effect.name)
+def judge_answers(effect: Effect, kind: str = "", allowed: Mapping[str, Any] | None = None) -> Effect:
+    """The same effect; an answer that the real tool of its name, or of that kind, would take for a failure is one."""
+    judge = {"shell": _exit, "http": _status}.get(kind or effect.name)
     if judge is None:
         return effect
 
@@ -19,21 +20,21 @@ def judge_answers(effect: Effect) -> Effect:
         said = await effect.perform(contract)
         given = said.result if isinstance(said, Outcome) else said
         if isinstance(given, dict) and given.get("success") is not True:
-            judge(contract, {**given, "success": False})
+            judge(contract, {**(allowed or {}), **contract.input}, {**given, "success": False})
         return said
 
     return replace(effect, perform=perform)
 
 
-def _exit(contract: Contract, given: dict[str, Any]) -> None:
+def _exit(_: Contract, said: dict[str, Any], given: dict[str, Any]) -> None:
     code = given.get("exit")
-    if _is_number(code) and code not in _as_list(contract.input.get("ok_exit", 0)):
+    if _is_number(code) and code not in _as_list(said.get("ok_exit", 0)):
         raise PartialFailure(f"exit code {code}", "tool_failure.exit", given)
 
 
-def _status(contract: Contract, given: dict[str, Any]) -> None:
+def _status(contract: Contract, said: dict[str, Any], given: dict[str, Any]) -> None:
     status: Any = given.get("status")
-    if not _is_number(status) or status < 400 or status in _as_list(contract.input.get("ok_status", [])):
+    if not _is_number(status) or status < 400 or status in _as_list(said.get("ok_status", [])):
         return
     if contract.is_irreversible and (status >= 500 or status in UNDECIDED):
         raise OutcomeUnknown(f"status {status}", given)

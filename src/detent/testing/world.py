@@ -380,7 +380,15 @@ class MortalHost(EmbeddedHost):
             people=PeopleFile(world.home),
         )
         self._world = world
+        self._owned: set[asyncio.Task[None]] = set()
         self.secret_box = MadeUpSecrets(world.home)
+
+    def own(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Give a coroutine that belongs to no run an owner; it vanishes with the host."""
+        task = super().own(work)
+        self._owned.add(task)
+        task.add_done_callback(self._owned.discard)
+        return task
 
     async def __aenter__(self) -> "MortalHost":
         await super().__aenter__()
@@ -424,7 +432,7 @@ class MortalHost(EmbeddedHost):
         self.is_closing = True
         self.timers.close()
         self.outbox.stop()
-        tasks = [task for live in self.all_live() for task in live.tasks.values()]
+        tasks = [*self._owned, *(task for live in self.all_live() for task in live.tasks.values())]
         for task in tasks:
             task.cancel()
         if tasks:

@@ -8,6 +8,7 @@ from detent.core.events import WAKE, Signalled
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import DetentError, EventRefused
+from detent.host.concurrency_group import needs_slot
 from detent.host.parts.clock import Alarm
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Timers:
     def _wake(self, run_id: str, now: float) -> None:
         try:
             live = self._host.load(run_id)
-            if any(contract.pace for contract in live.run.contracts):
+            if needs_slot(live, now):
                 self._host.own(self._take_slots(run_id))
             else:
                 self._host.fold(live, Signalled(WAKE, at=now))

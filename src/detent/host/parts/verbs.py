@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections import ChainMap
 from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from detent.core.events import (
     RELEASE,
     RETRY,
     RULES,
+    SLOT,
     ContractMoved,
     Event,
     Signalled,
@@ -34,7 +36,7 @@ from detent.core.run import Run
 from detent.core.value import digest, plain
 from detent.errors import BadSignature, NotPermitted, NotWaiting, Refused
 from detent.host.call_rate import take_slots
-from detent.host.concurrency_group import enter_again, enter_new, leave, mark_of
+from detent.host.concurrency_group import enter_again, enter_new, is_late, leave, mark_of, take_place
 from detent.host.parts.admission import Admission
 from detent.host.parts.anchor import anchor
 from detent.host.parts.answer_signature import check_meaning, check_signed, keep_signed
@@ -201,8 +203,13 @@ class Verbs(ABC):
             self.secret_box.keep(run_id, given, [name for name in machine.secret_inputs if name in needed])
 
     async def take_slots(self, run_id: str) -> None:
-        """Tell a run when those of its calls may begin whose rate all runs share."""
-        await take_slots(self, await self.fetch(run_id))
+        """Tell a run when it may begin, or those of its calls whose rate all runs share."""
+        live = await self.fetch(run_id)
+        if live.machine.group is not None and is_late(live, self.clock.now()):
+            at = await take_place(self, live.machine.group, live.run)
+            with suppress(NotWaiting):  # somebody has let it go on meanwhile
+                await self.tell(live, Signalled(SLOT, {"at": at}, "host", self.clock.now()))
+        await take_slots(self, live)
 
     async def leave_group(self, run: Run) -> None:
         """A run of a group has ended: the next one has its place."""

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from detent.core.events import WAKE, Event, Signalled
 from detent.errors import DetentError, EventRefused
+from detent.host.concurrency_group import needs_slot
 from detent.host.parts.clock import Alarm
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.postgres.fold_transaction import Moment
@@ -53,7 +54,7 @@ class Wakes:
 
     async def ring(self, live: LoadedRun) -> None:
         """Let what is due in a run go off."""
-        if any(contract.pace for contract in live.run.contracts):
+        if needs_slot(live, self._host.clock.now()):
             await self._host.take_slots(live.run.id)
         now = self._host.clock.now()
 

@@ -41,6 +41,8 @@ CHINESE: dict[str, str] = {
     "asked are {names}": "询问 {names}",
     "{count} of them must agree": "须有 {count} 人同意",
     "not whoever started it": "启动者本人除外",
+    "the answer brings {names}": "回答须填写 {names}",
+    "the question stands for {time}": "提问有效期 {time}",
     "after a failure it is tried up to {count} times more": "失败后最多再试 {count} 次",
     "at most {count} at the same time": "同时最多 {count} 个",
     "{count} may fail": "允许失败 {count} 个",

@@ -8,6 +8,7 @@ from typing import Any
 import click
 import yaml
 
+from detent.core.machine import Machine
 from detent.define.problem import BrokenDefinition, Problem
 from detent.define.workflow import load_workflow
 from detent.errors import Refused
@@ -153,13 +154,12 @@ def _fuzz(caller: Caller, files: tuple[str, ...], stories: int, seed: int) -> in
 
 
 def _measure(verdicts: list[CaseVerdict]) -> list[CaseCoverage]:
-    """What the cases have seen of each machine; a machine that a case has changed is another one."""
-    machines = {one.machine.digest: one.machine for one in verdicts if one.machine is not None}
-    found = []
-    for digest, machine in machines.items():
-        own = [one for one in verdicts if one.machine is not None and one.machine.digest == digest]
-        found.append(measure_coverage(machine, [(one.path + one.last, one.ways) for one in own]))
-    return found
+    """What the cases have seen of each file, whatever they stub of it; a machine that a case has changed is another."""
+    played: dict[str, tuple[Machine, list[CaseVerdict]]] = {}
+    for one in verdicts:
+        if one.machine is not None:
+            played.setdefault(one.file or one.machine.digest, (one.machine, []))[1].append(one)
+    return [measure_coverage(of, [(one.path + one.last, one.ways) for one in own]) for of, own in played.values()]
 
 
 def _describe_coverage(seen: CaseCoverage) -> dict[str, object]:

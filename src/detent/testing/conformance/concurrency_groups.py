@@ -269,12 +269,35 @@ async def check_runs_begin_at_the_rate_of_their_group(open_host: HostOpener, hom
     async with open_host(home, [outside.effect()], clock) as host:
         await host.recover()
         for beginning, waiting in ((("r2", "r3"), ("r4",)), (("r4",), ())):
-            clock.move(60.0)
+            clock.move(61.0)
             for name in beginning:
                 await finish(host, name)
             for name in waiting:
                 assert (await host.show(name)).is_held
         assert sorted(contract.input["who"] for contract in outside.deeds) == [f"r{number}" for number in range(5)]
+
+
+async def check_runs_of_a_group_do_not_begin_together_after_an_absence(open_host: HostOpener, home: Path) -> None:
+    outside, clock, machine = Outside(), HandClock(), make_rated(1, 60.0)
+    names = [f"r{number}" for number in range(4)]
+    async with open_host(home, [outside.effect()], clock) as host:
+        for name in names:
+            await start(host, name, machine)
+        await finish(host, "r0")
+    clock.move(1_000.0)
+    async with open_host(home, [outside.effect()], clock) as host:
+        await host.recover()
+        for count in (1, 2, 3):
+            while len(outside.deeds) < count + 1:
+                clock.move(0)
+                await asyncio.sleep(0.005)
+            for _ in range(20):
+                clock.move(0)
+                await asyncio.sleep(0.01)
+            assert len(outside.deeds) == count + 1
+            clock.move(61.0)
+        for name in names[1:]:
+            await finish(host, name)
 
 
 async def check_a_run_that_comes_too_early_can_be_dropped(open_host: HostOpener, home: Path) -> None:

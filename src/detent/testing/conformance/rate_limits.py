@@ -48,9 +48,36 @@ async def check_a_rate_of_all_runs_holds_through_a_restart(open_host: HostOpener
         for run_id in runs[2:4]:
             assert (await _pump(clock, host.settled(run_id))).ended is Status.COMPLETED
         assert len(outside.deeds) == 4
-        clock.move(60)
+        clock.move(61)
         assert (await _pump(clock, host.settled(runs[4]))).ended is Status.COMPLETED
         assert len(outside.deeds) == 5
+
+
+async def check_a_rate_holds_after_an_absence(open_host: HostOpener, home: Path) -> None:
+    outside, clock = Outside(), HandClock()
+    effects = [outside.effect(kind="pure"), outside.hanging(kind="pure")]
+    again = one(Action("deed", "hang", {}, "pure", rate=2, per_s=60.0, pace="tool do", is_shared=True), name="again")
+    runs = [f"paced-{number}" for number in range(7)]
+    async with open_host(home, effects, clock) as host:
+        for number, run_id in enumerate(runs):
+            await host.start(PACED if number else again, run_id=run_id)
+            await _pump(clock, until(host, run_id, lambda run: not any(c.pace for c in run.contracts)))
+        await _pump(clock, host.settled(runs[1]))
+        await outside.begun.acquire()
+    clock.move(1_000)
+    async with open_host(home, effects, clock) as host:
+        await host.recover()  # five are late, and one had begun and is begun again
+        for count in (4, 6, 8):
+            while len(outside.deeds) < count:
+                clock.move(0)
+                await asyncio.sleep(0.005)  # others have threads of their own
+            for _ in range(20):
+                clock.move(0)
+                await asyncio.sleep(0.01)
+            assert len(outside.deeds) == count
+            clock.move(61)
+        for run_id in runs[1:]:
+            assert (await _pump(clock, host.settled(run_id))).ended is Status.COMPLETED
 
 
 async def check_a_probe_of_the_definition_says_what_came_of_a_call(open_host: HostOpener, home: Path) -> None:
