@@ -31,7 +31,7 @@ from detent.define.secret_input import check_reads, name_secrets
 from detent.define.standstill import find_standstill
 from detent.define.state import declare, waits, work
 from detent.define.steps import compile_steps, is_steps
-from detent.define.tool import read_tools
+from detent.define.tool import NamedTool, read_tools
 from detent.define.tool_argument import check_arguments
 from detent.define.transition import transitions
 from detent.define.trigger import Trigger, read_triggers
@@ -52,6 +52,7 @@ class Workflow(NamedTuple):
     proof: MachineProof = MachineProof()  # what its irreversible actions cannot follow, where it was looked for
     triggers: tuple[Trigger, ...] = ()  # what starts its runs, once somebody has armed it
     tools: Mapping[str, str] = {}  # the tool of the file that an action calls, by the action's id
+    stubbed: Mapping[str, NamedTool] = {}  # tools of the file that somebody else answers for
 
 
 def load_workflow(
@@ -136,6 +137,7 @@ def _compile(document: Document, shelf: Shelf, wanted: Wanted, is_fragment: bool
     try:
         tools = read_tools(page)
         page.tools = {name: tool for name, tool in tools.items() if name not in wanted.stubs}
+        stubbed = {name: tool for name, tool in tools.items() if name in wanted.stubs}
         triggers = _read_triggers(page)
         machine, schema, proof = _workflow(page, shelf, wanted, is_fragment)
     except RecursionError:  # a document of 64 levels needs far less, but a caller may have left us little
@@ -148,7 +150,7 @@ def _compile(document: Document, shelf: Shelf, wanted: Wanted, is_fragment: bool
     warnings = tuple(p for p in found if p.severity == "warning")
     advice = tuple(p for p in found if p.severity == "advice")
     called = {id: min(names) for id, names in page.called.items() if len(names) == 1}
-    return Workflow(machine, warnings, page.file, schema, advice, proof, triggers, called)
+    return Workflow(machine, warnings, page.file, schema, advice, proof, triggers, called, stubbed)
 
 
 def _read_triggers(page: Page) -> tuple[Trigger, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 from detent.core.effect_type import EffectFailed
 
 MISSING: Any = object()
+TEXT = "text; write it in quotes, or declare the input as a string"
 
 
 def invalid(message: str) -> EffectFailed:
@@ -79,7 +80,7 @@ class Arguments:
             raise self.refuse_type(name, value, "a mapping of text to text")
         for key, item in value.items():
             if not isinstance(item, str):
-                raise self.refuse_type(f"{name}.{key}", item, "text; write it in quotes")
+                raise self.refuse_type(f"{name}.{key}", item, TEXT)
         return value
 
     def choice(self, name: str, options: tuple[str, ...], default: Any = MISSING) -> str:
@@ -93,4 +94,6 @@ class Arguments:
         """The refusal of a value of the wrong kind; it does not repeat a text, which may be secret."""
         kinds = {"str": "text", "bool": "true or false", "list": "a list", "dict": "a mapping"}
         found = kinds.get(type(value).__name__, f"the number {value}")
+        if value is None:
+            return invalid(f"`{name}` of `{self.effect}` has no value: what it is made of was not given")
         return invalid(f"`{name}` of `{self.effect}` must be {wanted}; this is {found}")

@@ -36,7 +36,7 @@ from detent.core.effect_type import EffectFailed, Outcome, OutcomeUnknown, Parti
 from detent.core.progress import voice
 from detent.core.value import plain
 from detent.effects import process, sandbox
-from detent.effects.arguments import Arguments, invalid
+from detent.effects.arguments import TEXT, Arguments, invalid
 from detent.effects.call_fact import shell_facts
 from detent.effects.process import kill_leftovers
 from detent.effects.usage_metering import with_usage
@@ -150,7 +150,7 @@ def _argv(given: Arguments) -> list[str]:
         raise invalid('`argv` of `shell` must be a list that begins with a program, for example ["ls", "-l"]')
     for position, argument in enumerate(argv):
         if not isinstance(argument, str):
-            raise given.refuse_type(f"argv[{position}]", argument, "text; write it in quotes")
+            raise given.refuse_type(f"argv[{position}]", argument, TEXT)
     return argv
 
 

@@ -81,11 +81,14 @@ async def _begin_work(stage: Stage, job: Job) -> Job:
 
 def _were_wrong(job: Job, found: Evidence) -> str:
     """What failed before the job, and whether somebody is to mend it."""
+    if not found.steps:
+        return "there are no checks"
     failing = [test for step in found.steps for test in step.failing_ids]
     if not failing and all(step.is_green for step in found.steps):
         return "all green"
     tasks = job.plan.body.tasks if job.plan else ()
-    meant = [test for test in failing if any(known_failure.is_meant(test, task.mends) for task in tasks)]
+    strict = {test for step in found.steps if step.is_strict for test in step.failing_ids}
+    meant = [t for t in failing if t in strict or any(known_failure.is_meant(t, task.mends) for task in tasks)]
     other = [test for test in failing if test not in meant]
     parts = [f"to be mended: {_some(meant)}"] if meant else []
     parts += [f"failing already and not held against the job: {_some(other)}"] if other else []

@@ -64,6 +64,7 @@ CHINESE = {
     "the question of `{}` cannot be written: {} in {}": "无法写出 `{0}` 的问题：{2} 中的 {1}",
     "the server at {} cannot be reached: {}": "无法连接 {0} 的服务器：{1}",
     "there are no anchors in {}": "{0} 中没有锚点",
+    "run {} began with other input ({}); give this one another id": "运行 {0} 开始时的输入不同（{1}）；请给这一个另一个 id",
     "there is a run {} already; give the new one another id": "已经有运行 {0}；请给新的运行另一个 id",
     "there is neither a file nor a run `{}`": "既没有文件也没有运行叫 `{0}`",
     "there is no argument `{}`; known: {}": "没有参数 `{0}`；已知的有：{1}",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Optional
 
 import click
 
+from detent.core.events import Started
 from detent.errors import Refused
 from detent.host.address import find_home
 from detent.host.opening import admit, find_twins, holder_of, open_host, open_reader
@@ -163,6 +164,13 @@ class Caller:
     def find_known(self, run_id: str) -> "Summary | None":
         """The run of that id, if there is one."""
         return self.reader.summary(run_id) if run_id and self.has_journal() else None
+
+    def refuse_other_input(self, run_id: str, given: Mapping[str, Any]) -> None:
+        """A run goes on with what it began with: whoever gives something else under its id means another run."""
+        begun = next(iter(self.reader.entries(run_id, upto=1))).event
+        had = begun.input if isinstance(begun, Started) else {}
+        if other := [name for name, value in given.items() if name in had and had[name] != value]:
+            raise Refused(f"run {run_id} began with other input ({', '.join(other)}); give this one another id")
 
     def has_journal(self) -> bool:
         """Whether anything was ever written here."""

@@ -163,6 +163,7 @@ CHINESE: dict[str, str] = {
     "--set {key}: `{part}` is not an object": "--set {key}：`{part}` 不是对象",
     "nothing to resume": "没有要继续的运行",
     "ok: machine `{name}`, {count} states": "正确：状态机 `{name}`，{count} 个状态",
+    "no runs: there is no journal in {home} yet": "没有运行：{home} 里还没有日志",
     "run {run_id} was already there; going on with it": "运行 {run_id} 已经存在；继续它",
     "no runs": "没有运行",
     "run": "运行",

@@ -20,6 +20,7 @@ from detent.core.status import Status
 from detent.define.problem import BrokenDefinition
 from detent.effects.sandbox import abilities
 from detent.errors import DetentError
+from detent.host.address import find_address
 from detent.host.opening import checkup, find_twins, forget_claims, forget_journal, is_held
 from detent.host.people import RECORD_ID, difference_of
 from detent.host.port import Reader
@@ -63,7 +64,7 @@ def doctor(caller: Caller, deep: bool, is_repair: bool, is_forget: bool) -> int:
         *_people(caller),
         _sandbox(),
         *check_permissions(caller.home),
-        _lock(caller.home),
+        *(() if find_address(caller.home) else (_lock(caller.home),)),  # in a database nobody writes alone
         *(Finding("workers", "risk", text) for text in describe_unserved(caller)),
         *_journal(caller, deep, is_repair),
     ]

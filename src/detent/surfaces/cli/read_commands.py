@@ -178,6 +178,9 @@ async def list_runs(
     if caller.is_json:
         emit({"ok": True, "runs": msgspec.to_builtins(runs), "error": None})
         return 0
+    if not runs and not caller.has_journal():
+        caller.say(_("no runs: there is no journal in {home} yet", home=visible(str(caller.home))))
+        return 0
     for line, colour in fit_list(runs, shutil.get_terminal_size().columns) if sys.stdout.isatty() else table(runs):
         caller.say(line, colour)
     address, has_left = find_departure(caller.home)

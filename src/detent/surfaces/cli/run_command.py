@@ -84,6 +84,8 @@ async def _run(caller: Caller, definition: Definition, values: dict[str, Any], r
     known = caller.find_known(run_id)
     if known is not None and known.machine != definition.machine.digest:
         raise Refused(f"there is a run {run_id} of another machine (`{known.name}`); give this one another id")
+    if known is not None:
+        caller.refuse_other_input(run_id, definition.machine.take_secrets(values)[0])
     async with caller.host() as host:
         try:
             begun = await host.start(definition.machine, values, run_id=run_id, by=by, source=definition.source)
