@@ -66,15 +66,13 @@ def open_contract(
     was_asked = before is not None and before.approved != ""  # by the policy or the effect, not by the author
     is_bound = kind == "irreversible" or (question is not None and effect != "wait") or was_asked
     call_hash = digest([effect, given]) if is_bound else ""
-    is_agreed = before is not None and call_hash != "" and before.approved == call_hash
-    pace = NOTHING
-    if action.rate and (question is None or is_agreed or draft.get("rules") < call_rate.SINCE):
-        due_at, pace = call_rate.find_beginning(draft, action, due_at)
+    is_asked = question is not None and (before is None or not call_hash or before.approved != call_hash)
+    due_at, pace = call_rate.find_beginning(draft, action, due_at, is_asked) if action.rate else (due_at, NOTHING)
     branch = path[1:].replace("/", ".") + "." if path else ""
     contract_id = draft.number(f"{draft.state}/{branch}{action.id}", path)
     # One that asks nobody goes straight to RUNNING; an irreversible one only where no other can be doing the same.
     is_free = question is None and not due_at and not draft.held and (kind != "irreversible" or not draft.contracts)
-    contract = Contract(
+    draft.contracts[contract_id] = contract = Contract(
         id=contract_id,
         action=action.id,
         effect=effect,
@@ -102,7 +100,6 @@ def open_contract(
         probe=NOTHING if is_edited or work.probe is None else _make_probe(work.action, work.probe(scope)),
         **({} if before is None else _inherit(before, call_hash)),
     )
-    draft.contracts[contract_id] = contract
     if is_free:
         draft.performing[contract_id] = "none"
         draft.taken.append(Consequence("contract", Status.PENDING, "start", Status.RUNNING, contract_id, "engine"))

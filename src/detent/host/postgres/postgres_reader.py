@@ -66,7 +66,7 @@ def explain_lack(lack: Lack, effect: str, source: str, place: str | None, seen_a
     return "no worker is there; start one with `detent worker`"
 
 
-class Ear(NamedTuple):
+class OtherChannel(NamedTuple):
     """What else is heard on the connection that listens."""
 
     channel: str
@@ -151,22 +151,24 @@ class PostgresReader(RunReader):
         """Listen while somebody follows; a host listens all the time, with one connection for all that it hears."""
         await self.listen(lambda: bool(self.tail.followers) and not self.is_told)
 
-    async def listen(self, is_wanted: Callable[[], bool], ear: Ear | None = None) -> None:
-        """Hear what others have moved, and what else an ear is for, however often the connection is lost."""
+    async def listen(self, is_wanted: Callable[[], bool], other: OtherChannel | None = None) -> None:
+        """Hear what others have moved, and another channel too, however often the connection is lost."""
         while is_wanted() and not self._is_closed:
             try:
                 connection = await psycopg.AsyncConnection.connect(self.database.conninfo, autocommit=True)
                 async with connection:
-                    for channel in (MOVED,) if ear is None else (MOVED, ear.channel):
+                    for channel in (MOVED,) if other is None else (MOVED, other.channel):
                         await connection.execute(f"listen {channel}")
-                    if ear is not None:
-                        await ear.catch_up()  # what was said while nobody listened
-                    await self._hear(connection, is_wanted, ear)
+                    if other is not None:
+                        await other.catch_up()  # what was said while nobody listened
+                    await self._hear(connection, is_wanted, other)
             except (psycopg.Error, OSError, JournalError):
                 self.tail.ring_all()  # whoever looks is told what is wrong
                 await asyncio.sleep(TROUBLE_S)
 
-    async def _hear(self, connection: psycopg.AsyncConnection, is_wanted: Callable[[], bool], ear: Ear | None) -> None:
+    async def _hear(
+        self, connection: psycopg.AsyncConnection, is_wanted: Callable[[], bool], other: OtherChannel | None
+    ) -> None:
         look_at = 0.0  # at once: something may have come before anybody listened
         while is_wanted() and not self._is_closed:
             now = time.monotonic()
@@ -177,5 +179,5 @@ class PostgresReader(RunReader):
                 if heard.channel == MOVED:
                     for run_id in read_moved(heard.payload, self.mark):
                         self.tail.note_moved(run_id)
-                elif ear is not None:
-                    ear.hear(heard.payload)
+                elif other is not None:
+                    other.hear(heard.payload)

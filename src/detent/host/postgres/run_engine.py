@@ -40,7 +40,7 @@ from detent.host.postgres.journal import (
     write_batch,
 )
 from detent.host.postgres.notification import ABORTED, Hint, HintSender
-from detent.host.postgres.postgres_reader import Ear, PostgresReader
+from detent.host.postgres.postgres_reader import OtherChannel, PostgresReader
 from detent.host.postgres.remembered_run import NOTHING, Held, PresumedRun, bring_up, copy_run, is_likely
 from detent.host.postgres.statement_batch import Statements
 from detent.redaction import ambient_redactor
@@ -359,7 +359,7 @@ class PostgresRoom(Precautions):
     async def hear_others(self) -> None:
         """Hear what others have moved and which effects are to stop, for as long as this host is open."""
         self.reader.is_told = True
-        await self.reader.listen(lambda: not self.is_closing, Ear(ABORTED, self._hear_abort, self.stop_left))
+        await self.reader.listen(lambda: not self.is_closing, OtherChannel(ABORTED, self._hear_abort, self.stop_left))
 
     def _hear_abort(self, payload: str) -> None:
         with suppress(ValueError):  # whoever may connect can say anything
