@@ -100,8 +100,9 @@ def open_contract(
         due_at=due_at,
         pace=pace,
         probe=NOTHING if is_edited or work.probe is None else _make_probe(work.action, work.probe(scope)),
-        **({} if before is None else _inherit(before, call_hash)),
     )
+    if before is not None:
+        contract = replace(contract, **_inherit(before, call_hash))
     draft.contracts[contract_id] = contract
     if is_free:
         draft.performing[contract_id] = "none"
