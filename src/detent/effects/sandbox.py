@@ -156,11 +156,11 @@ async def enter(wish: SandboxWish, cwd: str, own: Iterable[str] = ()) -> Sandbox
     """
     attempt = progress.attempt.get()
     least = attempt.least if attempt is not None else ""
-    home = attempt.home if attempt is not None else ""
+    home, _, home_id = attempt.ground if attempt is not None else progress.OffLimits()
     level = stricter(wish.level or DEFAULT, least)
     if level == "off" or (level == "home" and not home and not wish.mounts):
         return _note_level(Sandbox())
-    if attempt is not None and attempt.home_id and attempt.home_id != identify(home):
+    if home_id and home_id != identify(home):
         raise EffectFailed(f"the home is not at {home} any more, so no sandbox can keep programs from it; put it back")
     problem = await _probe(level)
     ground = _Ground(level, os.path.realpath(cwd), os.path.realpath(home) if home else "", wish, tuple(own))

@@ -14,7 +14,7 @@ import psycopg
 
 from detent.core.effect_type import Effect
 from detent.core.machine import Machine
-from detent.core.progress import Ground
+from detent.core.progress import OffLimits
 from detent.core.run import Run
 from detent.errors import DetentError, JournalError, Refused, Unknown
 from detent.host.parts.admission import Admission
@@ -62,7 +62,7 @@ class PostgresRoom(Precautions):
     clock: Clock
     database: Database
     effects: Mapping[str, Effect]
-    ground: Ground
+    ground: OffLimits
     home: Path
     is_own_time: bool
     is_working: bool
