@@ -8,13 +8,11 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import psycopg
-from psycopg_pool import PoolTimeout
 
 from detent.core.machine import Machine
-from detent.errors import JournalError
 from detent.host.parts.journal_query import Batch, Claim, EventRow, JournalIdentity, encode
 from detent.host.parts.listing import Listing
-from detent.host.postgres.connection import GONE, Database, explain
+from detent.host.postgres.connection import GONE, Database, told_plainly
 from detent.host.postgres.statement_batch import Statements
 from detent.host.reading import Step
 
@@ -115,7 +113,7 @@ class PostgresJournal(Listing):
 
     def rows(self, query: str, values: Sequence[Any]) -> list[Any]:
         """What a query finds."""
-        try:
+        with told_plainly(self.name):
             held = getattr(self._held, "connection", None)
             if held is not None:
                 return _ask(held, query, values)
@@ -124,8 +122,6 @@ class PostgresJournal(Listing):
                     return _ask(connection, query, values)
             with self._connect() as connection:
                 return _ask(connection, query, values)
-        except (psycopg.Error, PoolTimeout) as error:
-            raise JournalError(f"{self.name}: {explain(error)}") from error
 
     @contextmanager
     def one_moment(self) -> Iterator[None]:

@@ -26,7 +26,7 @@ from detent.host.parts.outbox import Outbox
 from detent.host.parts.progress_listener import Onlookers
 from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
-from detent.host.postgres.connection import GONE, Database, explain, is_gone, join_messages
+from detent.host.postgres.connection import GONE, Database, explain, is_gone, join_messages, told_plainly
 from detent.host.postgres.database_clock import DatabaseClock
 from detent.host.postgres.fold_transaction import CommitCut, Folded, Make, WrongPresumption, fold_run
 from detent.host.postgres.job_queue import JobQueue
@@ -275,6 +275,10 @@ class PostgresRoom(Precautions):
                     raise
                 if loop.time() > until or self.is_closing:
                     raise JournalError(f"{self.database.name}: {explain(error.__cause__ or error)}") from None
+            except psycopg.DataError as error:
+                raise Refused(f"this cannot be kept: {explain(error)}") from None
+            except psycopg.ProgrammingError as error:
+                raise JournalError(f"{self.database.name}: {explain(error)}") from error
             await asyncio.sleep(pause_s)
             pause_s = min(PAUSE_S_MAX, 2 * pause_s)
         self._after(folded)
@@ -372,7 +376,7 @@ class PostgresRoom(Precautions):
         """Do something on a connection of one's own, in a thread."""
 
         def with_connection() -> R:
-            with self.database.connection() as connection:
+            with told_plainly(self.database.name), self.database.connection() as connection:
                 return do(connection, *args, **given)
 
         return await self.database.aside(with_connection)
