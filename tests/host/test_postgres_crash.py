@@ -205,7 +205,10 @@ async def test_a_worker_takes_up_what_it_has_begun_and_lost(databases: Databases
         with psycopg.connect(address, options="-c search_path=detent", autocommit=True) as connection:
             connection.execute("delete from procrastinate_jobs")
             connection.execute("update work set worker = %s, begun_at = 1", (host.queue.worker_id,))
-        await host.crew.take_up_left()  # there is no job for it, and nobody has it in hand; its own round may be quicker
+        await (
+            host.crew.take_up_left()
+        )  # there is no job for it, and nobody has it in hand; its own round may be quicker
+        host.queue.names.add(QUEUE)
         assert (await asyncio.wait_for(first_end(host, run.id), 30)).status is Status.COMPLETED
 
 
@@ -421,7 +424,9 @@ async def test_a_process_that_stands_still_in_the_middle_of_a_message_holds_no_r
         finally:
             go_on.set()
         after = await asyncio.wait_for(standing, 10)
-        assert (after.seq, after.state) == (moved.seq + 1, "closed"), "folded anew, on what the other has made of the run"
+        assert (after.seq, after.state) == (moved.seq + 1, "closed"), (
+            "folded anew, on what the other has made of the run"
+        )
         assert not other.reader.verify(run.id).problem
 
 
@@ -431,14 +436,17 @@ async def test_a_database_that_takes_no_writes_for_a_while_is_waited_for(databas
     name = address.rpartition("/")[2]
     async with opened(address, tmp_path, slow.waiting()) as host:
         run = await host.start(one(*(Action(f"s{n}", "do", {"n": n}) for n in range(2))))
+        other = await host.start(DOOR)
         await slow.begun.acquire()
         with psycopg.connect(address, autocommit=True) as connection:
             try:
                 connection.execute(f"alter database {name} set default_transaction_read_only = on")
                 end_others(connection)
                 slow.go.set()  # it is done while nobody can write that down
+                with pytest.raises(JournalError, match="does not answer"):  # behind the word of what came of the call
+                    await host.fold(await host.look(run.id), lambda _: (Signalled("OPEN", at=1.0),), patience_s=0.5)
                 with pytest.raises(JournalError, match="takes no writes now"):
-                    await host.fold(await host.look(run.id), lambda _: (Signalled("@note", at=1.0),), patience_s=0.5)
+                    await host.fold(await host.look(other.id), lambda _: (Signalled("OPEN", at=1.0),), patience_s=0.5)
             finally:
                 connection.execute("set default_transaction_read_only = off")
                 connection.execute(f"alter database {name} set default_transaction_read_only = off")

@@ -143,6 +143,7 @@ class PostgresHost(PostgresRoom, Verbs):
         check_version(self.database)
         with told_plainly(self.database.name), self.database.connection() as connection, connection.transaction():
             self.journal.places = find_places(connection)
+            self.reader.is_checked = True
             row = connection.execute("select extract(epoch from clock_timestamp())::float8").fetchone()
         self.set_clock(row[0] if row is not None else 0.0)
         with told_plainly(self.database.name), self.database.connection() as connection:

@@ -3,16 +3,17 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import psycopg
+from psycopg_pool import PoolTimeout
 
 from detent.core.machine import Machine
 from detent.host.parts.journal_query import Batch, Claim, EventRow, JournalIdentity, encode
 from detent.host.parts.listing import Listing
-from detent.host.postgres.connection import GONE, Database, told_plainly
+from detent.host.postgres.connection import CONNECTIONS_MAX, GONE, Database, told_plainly
 from detent.host.postgres.statement_batch import Statements
 from detent.host.reading import Step
 
@@ -117,11 +118,15 @@ class PostgresJournal(Listing):
             held = getattr(self._held, "connection", None)
             if held is not None:
                 return _ask(held, query, values)
-            if not self._is_inside:  # there nothing can be asked again
-                with suppress(*GONE), self._connect() as connection:
-                    return _ask(connection, query, values)
-            with self._connect() as connection:
-                return _ask(connection, query, values)
+            tries = 1 if self._is_inside else 1 + CONNECTIONS_MAX  # inside nothing can be asked again
+            while True:
+                tries -= 1
+                try:
+                    with self._connect() as connection:
+                        return _ask(connection, query, values)
+                except GONE as error:  # after an outage every connection of the pool may be
+                    if not tries or isinstance(error, PoolTimeout):
+                        raise
 
     @contextmanager
     def one_moment(self) -> Iterator[None]:

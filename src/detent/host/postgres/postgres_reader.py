@@ -84,7 +84,7 @@ class PostgresReader(RunReader):
         super().__init__(home)
         self.database, self._is_owner, self.artefact_store = database, is_owner, ArtefactTable(database)
         self._listing = PostgresJournal.on(database, OrderedDict[str, Machine](), 0)
-        self._is_checked = False
+        self.is_checked = False  # whether its tables are known to be of this version
         self.mark = make_mark()  # of hints about what this process has written, which it knows already
 
     def close(self) -> None:
@@ -107,11 +107,11 @@ class PostgresReader(RunReader):
     @contextmanager
     def journal(self) -> Iterator[PostgresJournal]:
         """The journal; every question takes a connection for itself."""
-        if not self._is_checked:
+        if not self.is_checked:
             check_version(self.database)
             rows = self._listing.rows("select value from meta where name = 'places'", ())
             self._listing.places = int(rows[0][0]) if rows else 0
-            self._is_checked = True
+            self.is_checked = True
         yield self._listing
 
     def has_runs(self) -> bool:
