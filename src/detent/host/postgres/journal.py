@@ -11,6 +11,7 @@ import psycopg
 from psycopg_pool import PoolTimeout
 
 from detent.core.machine import Machine
+from detent.errors import JournalError
 from detent.host.parts.journal_query import Batch, Claim, EventRow, JournalIdentity, encode
 from detent.host.parts.listing import Listing
 from detent.host.postgres.connection import CONNECTIONS_MAX, GONE, Database, told_plainly
