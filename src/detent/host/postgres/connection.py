@@ -30,8 +30,9 @@ IDLE = f"idle_in_transaction_session_timeout={int(1000 * IDLE_S)}"
 # It ends no process that stopped inside of a message: to the server that one is still busy. Others end it.
 END_STANDING = (
     "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()"
-    " and usename = current_user and application_name = current_setting('application_name') and xact_start is not null and state = 'active'"
-    " and wait_event = 'ClientRead' and query_start < clock_timestamp() - make_interval(secs => %s)"
+    " and usename = current_user and application_name = current_setting('application_name')"
+    " and xact_start is not null and state = 'active' and wait_event = 'ClientRead'"
+    " and query_start < clock_timestamp() - make_interval(secs => %s)"
 )
 KEEPALIVE = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 15000}
 
