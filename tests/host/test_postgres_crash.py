@@ -18,7 +18,7 @@ from detent.core.machine import Group
 from detent.errors import JournalError, NotWaiting, Refused
 from detent.host.concurrency_group import enter, group_id
 from detent.host.postgres import PostgresHost, postgres_reader
-from detent.host.postgres.connection import Database
+from detent.host.postgres.connection import Database, is_gone
 from detent.host.postgres.fold_transaction import Moment
 from detent.host.postgres.job_queue import QUEUE, STALLED_S
 from detent.host.postgres.schema import init
@@ -487,3 +487,17 @@ async def test_what_the_database_cannot_keep_is_refused(databases: Databases, tm
     async with opened(databases.address(tmp_path), tmp_path, is_working=False) as host:
         with pytest.raises(Refused, match="cannot be kept"):
             await host.start(DOOR, session="a\0b")
+
+
+async def test_a_run_is_not_called_damaged_because_the_database_is_away(tmp_path: Path) -> None:
+    with running() as apart:
+        database = Database(apart.address(apart.create()))
+        init(database)
+        async with PostgresHost(database, tmp_path, grace_s=0.0, is_working=False) as host:
+            run = await host.start(DOOR)
+            live = await host.look(run.id)
+            await asyncio.to_thread(apart.stop, "immediate")
+            with pytest.raises(JournalError) as told:
+                list(host.journal.events(live.no))
+            assert "damaged" not in str(told.value)
+            assert is_gone(told.value), "so that a worker waits for it"

@@ -14,7 +14,7 @@ from detent.core.machine import Machine
 from detent.errors import JournalError
 from detent.host.parts.journal_query import Batch, Claim, EventRow, JournalIdentity, encode
 from detent.host.parts.listing import Listing
-from detent.host.postgres.connection import CONNECTIONS_MAX, GONE, Database, told_plainly
+from detent.host.postgres.connection import CONNECTIONS_MAX, GONE, Database, is_gone, told_plainly
 from detent.host.postgres.statement_batch import Statements
 from detent.host.reading import Step
 
@@ -142,6 +142,10 @@ class PostgresJournal(Listing):
                 yield
             finally:
                 self._held.connection = None
+
+    def is_away(self, error: Exception) -> bool:
+        """Whether an error only says that the database could not be asked just then."""
+        return is_gone(error)
 
     def identity(self) -> JournalIdentity:
         """Which journal this is."""
