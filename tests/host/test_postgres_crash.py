@@ -3,7 +3,8 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ import psycopg
 import pytest
 
 from detent.core import Action, Contract, Effect, Outcome, Question, Status, effect
+from detent.core.events import Event, Signalled
 from detent.core.machine import Group
-from detent.errors import NotWaiting
+from detent.errors import JournalError, NotWaiting, Refused
 from detent.host.concurrency_group import enter, group_id
-from detent.host.postgres import PostgresHost
-from detent.host.postgres.connection import Database
+from detent.host.postgres import PostgresHost, postgres_reader
+from detent.host.postgres.connection import Database, is_gone
+from detent.host.postgres.fold_transaction import Moment
 from detent.host.postgres.job_queue import QUEUE, STALLED_S
 from detent.host.postgres.schema import init
 from detent.testing.conformance import DOING, DOOR, Outside, one, races, until
@@ -202,7 +205,9 @@ async def test_a_worker_takes_up_what_it_has_begun_and_lost(databases: Databases
         with psycopg.connect(address, options="-c search_path=detent", autocommit=True) as connection:
             connection.execute("delete from procrastinate_jobs")
             connection.execute("update work set worker = %s, begun_at = 1", (host.queue.worker_id,))
-        assert await host.crew.take_up_left() == 1, "there is no job for it, and nobody has it in hand"
+        await (
+            host.crew.take_up_left()
+        )  # there is no job for it, and nobody has it in hand; its own round may be quicker
         host.queue.names.add(QUEUE)
         assert (await asyncio.wait_for(first_end(host, run.id), 30)).status is Status.COMPLETED
 
@@ -392,3 +397,107 @@ async def test_a_call_is_stopped_though_the_word_was_lost(databases: Databases, 
         async with asyncio.timeout(30):
             while worker.at_work(run.id):  # noqa: ASYNC110  # nobody rings for it
                 await asyncio.sleep(0.01)
+
+
+async def test_a_process_that_stands_still_in_the_middle_of_a_message_holds_no_run(
+    databases: Databases,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To the server it is not idle, so that its own alarm for idle transactions never rings."""
+    monkeypatch.setattr(postgres_reader, "IDLE_S", 0.5)
+    monkeypatch.setattr(postgres_reader, "TEND_S", 0.1)
+    address = databases.address(tmp_path)
+    is_locked, go_on = threading.Event(), threading.Event()
+
+    def stand_still(moment: Moment) -> Sequence[Event]:
+        is_locked.set()
+        go_on.wait(30)
+        return (Signalled("OPEN" if moment.live.run.state == "closed" else "CLOSE", at=1.0),)
+
+    async with opened(address, tmp_path / "still") as still, opened(address, tmp_path / "other") as other:
+        run = await other.start(DOOR)
+        standing = asyncio.create_task(still.fold(await still.look(run.id), stand_still))
+        await asyncio.to_thread(is_locked.wait, 10)
+        try:
+            moved = await asyncio.wait_for(other.signal(run.id, "OPEN", {}), 10)
+        finally:
+            go_on.set()
+        after = await asyncio.wait_for(standing, 10)
+        assert (after.seq, after.state) == (moved.seq + 1, "closed"), (
+            "folded anew, on what the other has made of the run"
+        )
+        assert not other.reader.verify(run.id).problem
+
+
+async def test_a_database_that_takes_no_writes_for_a_while_is_waited_for(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
+    """As a server that became a standby, or that its owner keeps from writing because the disk is full."""
+    address, slow = databases.address(tmp_path), Slow()
+    name = address.rpartition("/")[2]
+    async with opened(address, tmp_path, slow.waiting()) as host:
+        run = await host.start(one(*(Action(f"s{n}", "do", {"n": n}) for n in range(2))))
+        other = await host.start(DOOR)
+        await slow.begun.acquire()
+        with psycopg.connect(address, autocommit=True) as connection:
+            try:
+                connection.execute(f"alter database {name} set default_transaction_read_only = on")
+                end_others(connection)
+                slow.go.set()  # it is done while nobody can write that down
+                with pytest.raises(JournalError, match="does not answer"):  # behind the word of what came of the call
+                    await host.fold(await host.look(run.id), lambda _: (Signalled("OPEN", at=1.0),), patience_s=0.5)
+                with pytest.raises(JournalError, match="takes no writes now"):
+                    await host.fold(await host.look(other.id), lambda _: (Signalled("OPEN", at=1.0),), patience_s=0.5)
+            finally:
+                connection.execute("set default_transaction_read_only = off")
+                connection.execute(f"alter database {name} set default_transaction_read_only = off")
+            end_others(connection)
+        run = await asyncio.wait_for(first_end(host, run.id), 50)
+        assert (run.status, len(slow.deeds)) == (Status.COMPLETED, 2)
+        assert not host.reader.verify(run.id).problem
+
+
+def end_others(connection: "psycopg.Connection[tuple[object, ...]]") -> None:
+    """Cut every other connection to the same database."""
+    connection.execute(
+        "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()"
+        " and pid <> pg_backend_pid()"
+    )
+
+
+async def test_who_lacks_a_right_is_told_so_and_no_call_is_lost(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
+    address = databases.address(tmp_path)
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("create role stranger login")
+        try:
+            as_stranger = address.replace("postgres@", "stranger@")
+            with pytest.raises(JournalError, match="lacks a right"):
+                async with opened(as_stranger, tmp_path / "none"):
+                    pass
+            connection.execute("grant usage on schema detent to stranger")
+            connection.execute("grant select on all tables in schema detent to stranger")
+            connection.execute("grant update on detent.meta to stranger")
+            async with opened(as_stranger, tmp_path / "some", is_working=False) as host:
+                with pytest.raises(JournalError, match="lacks a right"):
+                    await host.start(DOOR)
+        finally:
+            connection.execute("drop owned by stranger; drop role stranger")
+
+
+async def test_what_the_database_cannot_keep_is_refused(databases: Databases, tmp_path: Path) -> None:  # noqa: F811
+    async with opened(databases.address(tmp_path), tmp_path, is_working=False) as host:
+        with pytest.raises(Refused, match="cannot be kept"):
+            await host.start(DOOR, session="a\0b")
+
+
+async def test_a_run_is_not_called_damaged_because_the_database_is_away(tmp_path: Path) -> None:
+    with running() as apart:
+        database = Database(apart.address(apart.create()))
+        init(database)
+        async with PostgresHost(database, tmp_path, grace_s=0.0, is_working=False) as host:
+            run = await host.start(DOOR)
+            live = await host.look(run.id)
+            await asyncio.to_thread(apart.stop, "immediate")
+            with pytest.raises(JournalError) as told:
+                list(host.journal.events(live.no))
+            assert "damaged" not in str(told.value)
+            assert is_gone(told.value), "so that a worker waits for it"

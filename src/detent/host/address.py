@@ -22,8 +22,12 @@ SECRET = {"password", "sslpassword"}  # of a server, and of the key of a certifi
 
 
 def is_address(home: str) -> bool:
-    """Whether a home is named by the address of a database."""
-    return home.startswith(SCHEMES)
+    """Whether a home is named by the address of a database; Refused where it is the address of something else."""
+    if home.startswith(SCHEMES):
+        return True
+    if re.match(r"[A-Za-z][\w+.-]*://", home):  # not repeated: it may hold a password
+        raise Refused("a home is a folder, or a database: write postgresql://HOST/DATABASE")
+    return False
 
 
 def find_home(home: str) -> Path:

@@ -254,6 +254,10 @@ class AnyJournal(ABC):
         row = self._one("select coalesce(max(no), 0) + 1 from runs", ())
         return int(row[0]) if row else 1
 
+    def is_away(self, error: Exception) -> bool:  # noqa: ARG002  # a file is there
+        """Whether an error only says that nothing can be read just then."""
+        return False
+
     def events(self, no: int, after: int = 0, upto: int = 0) -> Iterator[tuple[int, Event, bytes, bytes]]:
         """A run's events as (seq, event, body, hash).
 
@@ -269,6 +273,8 @@ class AnyJournal(ABC):
             try:
                 page = self.rows(query, (no, seq, upto or 2**62, PAGE))
             except (JournalError, UnicodeDecodeError) as error:
+                if self.is_away(error):
+                    raise
                 raise JournalError(f"run {self._name(no)} is damaged after event {seq}: {error}") from None
             for found in self.decode(no, page):
                 seq = found[0]

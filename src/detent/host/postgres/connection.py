@@ -25,8 +25,19 @@ ACQUIRE_S = 10.0
 # message never came to that failed before it.
 PREPARED_AFTER = 0
 # A process that cannot be reached must not hold a run: the server ends what it left open, and it notices by itself.
-IDLE = "idle_in_transaction_session_timeout=15000"
+IDLE_S = 15.0
+IDLE = f"idle_in_transaction_session_timeout={int(1000 * IDLE_S)}"
+# It ends no process that stopped inside of a message: to the server that one is still busy. Others end it.
+END_STANDING = (
+    "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()"
+    " and usename = current_user and application_name = current_setting('application_name')"
+    " and xact_start is not null and state = 'active' and wait_event = 'ClientRead'"
+    " and query_start < clock_timestamp() - make_interval(secs => %s)"
+)
 KEEPALIVE = {"keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3, "tcp_user_timeout": 15000}
+
+DROPPED = "unsupported startup parameter"
+POOLER = "a pooler is in front of it that drops what a connection needs; give the address of the server itself"
 
 # What goes wrong with a connection is told to whoever asked for it, without the address.
 logging.getLogger("psycopg").setLevel(logging.CRITICAL)
@@ -34,8 +45,19 @@ logging.getLogger("psycopg").setLevel(logging.CRITICAL)
 Q = ParamSpec("Q")
 R = TypeVar("R")
 
-# The connection is gone, or cannot be had: what was asked may be asked again.
-GONE = (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout, psycopg.errors.InvalidSqlStatementName)
+# Of a server that became a standby, or that was told to take no writes until its disk has room again.
+READ_ONLY = psycopg.errors.ReadOnlySqlTransaction
+# The connection is gone, or cannot be had, or cannot write: what was asked may be asked again.
+GONE = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    PoolTimeout,
+    psycopg.errors.InvalidSqlStatementName,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+    READ_ONLY,
+)
+# The server does not know, or does not write: the pool makes another connection.
+USELESS = {psycopg.errors.InvalidSqlStatementName, READ_ONLY}
 
 
 def read_address(address: str) -> dict[str, Any]:
@@ -60,7 +82,8 @@ class Database:
         known = read_address(address)
         self.name = describe_address(known)
         options = f"{known.pop('options', None) or ''} -c search_path={SCHEMA_NAME} -c {IDLE}".strip()
-        for setting, value in {"connect_timeout": int(CONNECT_S), **KEEPALIVE}.items():
+        usual = {"connect_timeout": int(CONNECT_S), "fallback_application_name": SCHEMA_NAME, **KEEPALIVE}
+        for setting, value in usual.items():
             known.setdefault(setting, value)
         self.conninfo = make_conninfo("", **known, options=options)
         self._known = {**known, "options": options}
@@ -87,10 +110,13 @@ class Database:
         if self._is_open:
             return
         try:
-            with psycopg.connect(self.conninfo, autocommit=True):
-                pass  # the pool would only say that it waited in vain
+            with psycopg.connect(self.conninfo, autocommit=True) as first:  # the pool would only say that it waited
+                row = first.execute("select current_setting('search_path')").fetchone()
         except psycopg.Error as error:
-            raise JournalError(f"cannot open {self.name}: {explain(error)}") from None
+            why = POOLER if DROPPED in str(error) else explain(error)
+            raise JournalError(f"cannot open {self.name}: {why}") from None
+        if row is None or row[0] != SCHEMA_NAME:
+            raise JournalError(f"cannot open {self.name}: {POOLER}")
         self._pool.open()
         self._is_open = True
 
@@ -105,7 +131,7 @@ class Database:
         """A connection of one's own while the block goes on; what is not committed then never was."""
         self.open()
         try:
-            with self._pool.connection() as connection, _close_confused(connection):
+            with self._pool.connection() as connection, _close_useless(connection):
                 yield connection
         except PoolClosed:
             raise JournalError(f"{self.name}: this host is closed") from None
@@ -116,14 +142,23 @@ class Database:
 
 
 @contextmanager
-def _close_confused(connection: psycopg.Connection) -> Iterator[None]:
-    """Let go of a connection whose server does not know a statement that the driver takes for prepared."""
+def _close_useless(connection: psycopg.Connection) -> Iterator[None]:
+    """Let go of a connection whose server does not know what the driver takes for prepared, or takes no writes."""
     try:
         yield
     except Exception as error:
-        if psycopg.errors.InvalidSqlStatementName in (type(error), type(error.__cause__)):
-            connection.close()  # the pool makes another
+        if not USELESS.isdisjoint((type(error), type(error.__cause__))):
+            connection.close()
         raise
+
+
+@contextmanager
+def told_plainly(name: str) -> Iterator[None]:
+    """What the database says against it, as a sentence for people."""
+    try:
+        yield
+    except (psycopg.Error, PoolTimeout) as error:
+        raise JournalError(f"{name}: {explain(error)}") from error
 
 
 def join_messages(connection: psycopg.Connection, count: int) -> AbstractContextManager[object]:
@@ -141,5 +176,9 @@ def explain(error: BaseException) -> str:
     if isinstance(error, PoolTimeout):
         return "the database does not answer"
     diag = getattr(error, "diag", None)
-    text = (diag.message_primary if diag is not None else "") or str(error)
-    return " ".join(text.split())[:300]
+    text = " ".join(((diag.message_primary if diag is not None else "") or str(error)).split())[:300]
+    if isinstance(error, READ_ONLY):
+        return f"the database takes no writes now ({text})"
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return f"this role lacks a right ({text}); whoever called `detent db init` can grant it"
+    return text

@@ -39,7 +39,7 @@ from detent.host.people import PeopleSource
 from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
 from detent.host.postgres.artefact_table import ArtefactTable
-from detent.host.postgres.connection import GONE, Database
+from detent.host.postgres.connection import GONE, Database, told_plainly
 from detent.host.postgres.contract_executor import Crew
 from detent.host.postgres.database_clock import DatabaseClock
 from detent.host.postgres.fold_transaction import Folded, Moment, WrongPresumption
@@ -141,11 +141,12 @@ class PostgresHost(PostgresRoom, Verbs):
 
     def _open(self) -> None:
         check_version(self.database)
-        with self.database.connection() as connection, connection.transaction():
+        with told_plainly(self.database.name), self.database.connection() as connection, connection.transaction():
             self.journal.places = find_places(connection)
+            self.reader.is_checked = True
             row = connection.execute("select extract(epoch from clock_timestamp())::float8").fetchone()
         self.set_clock(row[0] if row is not None else 0.0)
-        with self.database.connection() as connection:
+        with told_plainly(self.database.name), self.database.connection() as connection:
             share_people(connection, self.journal, self._people)
         self.admission.look(self.journal)
 

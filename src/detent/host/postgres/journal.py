@@ -3,7 +3,7 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from detent.core.machine import Machine
 from detent.errors import JournalError
 from detent.host.parts.journal_query import Batch, Claim, EventRow, JournalIdentity, encode
 from detent.host.parts.listing import Listing
-from detent.host.postgres.connection import GONE, Database, explain
+from detent.host.postgres.connection import CONNECTIONS_MAX, GONE, Database, is_gone, told_plainly
 from detent.host.postgres.statement_batch import Statements
 from detent.host.reading import Step
 
@@ -115,17 +115,19 @@ class PostgresJournal(Listing):
 
     def rows(self, query: str, values: Sequence[Any]) -> list[Any]:
         """What a query finds."""
-        try:
+        with told_plainly(self.name):
             held = getattr(self._held, "connection", None)
             if held is not None:
                 return _ask(held, query, values)
-            if not self._is_inside:  # there nothing can be asked again
-                with suppress(*GONE), self._connect() as connection:
-                    return _ask(connection, query, values)
-            with self._connect() as connection:
-                return _ask(connection, query, values)
-        except (psycopg.Error, PoolTimeout) as error:
-            raise JournalError(f"{self.name}: {explain(error)}") from error
+            tries = 1 if self._is_inside else 1 + CONNECTIONS_MAX  # inside nothing can be asked again
+            while True:
+                tries -= 1
+                try:
+                    with self._connect() as connection:
+                        return _ask(connection, query, values)
+                except GONE as error:  # after an outage every connection of the pool may be
+                    if not tries or isinstance(error, PoolTimeout):
+                        raise
 
     @contextmanager
     def one_moment(self) -> Iterator[None]:
@@ -140,6 +142,10 @@ class PostgresJournal(Listing):
                 yield
             finally:
                 self._held.connection = None
+
+    def is_away(self, error: Exception) -> bool:
+        """Whether an error only says that the database could not be asked just then."""
+        return is_gone(error)
 
     def identity(self) -> JournalIdentity:
         """Which journal this is."""

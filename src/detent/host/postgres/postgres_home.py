@@ -10,7 +10,7 @@ from detent.core.policy import Policy
 from detent.errors import Refused
 from detent.host.address import find_address
 from detent.host.port import FindEffects
-from detent.host.postgres.connection import Database
+from detent.host.postgres.connection import Database, told_plainly
 from detent.host.postgres.host import SLOTS, PostgresHost
 from detent.host.postgres.journal import PostgresJournal
 from detent.host.postgres.postgres_reader import PostgresReader
@@ -58,7 +58,7 @@ def prepare_database(home: Path, *, is_checked_only: bool = False) -> DatabaseRe
     try:
         if not is_checked_only:
             init(database)
-        with database.connection() as connection:
+        with told_plainly(database.name), database.connection() as connection:
             version = read_version(connection)
             row = connection.execute("select current_setting('server_version')").fetchone()
         server = str(row[0]) if row is not None else ""

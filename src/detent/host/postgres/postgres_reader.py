@@ -14,7 +14,7 @@ from detent.core.machine import Machine
 from detent.errors import JournalError
 from detent.host.parts.run_reader import RunReader
 from detent.host.postgres.artefact_table import ArtefactTable
-from detent.host.postgres.connection import Database
+from detent.host.postgres.connection import END_STANDING, IDLE_S, Database
 from detent.host.postgres.job_queue import ANYWHERE, NEEDS, PLACE, QUEUE, RULES_NEEDED, STALLED_S
 from detent.host.postgres.journal import PostgresJournal
 from detent.host.postgres.notification import MOVED, make_mark, read_moved
@@ -23,6 +23,7 @@ from detent.host.reading import Lack, StoreCheck, Unserved
 
 LOOK_S = 1.0  # a hint may be lost, so that one looks so often all the same
 TROUBLE_S = 0.5
+TEND_S = 5.0  # so often a process looks whether another stands still and holds a run
 PATIENCE_S = 5.0  # so long a call that anybody can make may lie there before somebody says that nobody works
 UNSERVED_MAX = 1000
 # Jobs in queues that no worker with a heartbeat serves.
@@ -83,7 +84,7 @@ class PostgresReader(RunReader):
         super().__init__(home)
         self.database, self._is_owner, self.artefact_store = database, is_owner, ArtefactTable(database)
         self._listing = PostgresJournal.on(database, OrderedDict[str, Machine](), 0)
-        self._is_checked = False
+        self.is_checked = False  # whether its tables are known to be of this version
         self.mark = make_mark()  # of hints about what this process has written, which it knows already
 
     def close(self) -> None:
@@ -106,11 +107,11 @@ class PostgresReader(RunReader):
     @contextmanager
     def journal(self) -> Iterator[PostgresJournal]:
         """The journal; every question takes a connection for itself."""
-        if not self._is_checked:
+        if not self.is_checked:
             check_version(self.database)
             rows = self._listing.rows("select value from meta where name = 'places'", ())
             self._listing.places = int(rows[0][0]) if rows else 0
-            self._is_checked = True
+            self.is_checked = True
         yield self._listing
 
     def has_runs(self) -> bool:
@@ -170,11 +171,15 @@ class PostgresReader(RunReader):
         self, connection: psycopg.AsyncConnection, is_wanted: Callable[[], bool], other: OtherChannel | None
     ) -> None:
         look_at = 0.0  # at once: something may have come before anybody listened
+        tend_at = time.monotonic() + IDLE_S
         while is_wanted() and not self._is_closed:
             now = time.monotonic()
             if now >= look_at:
                 self.tail.ring_all()  # a hint may be lost, however many others come
                 look_at = now + LOOK_S
+            if ear is not None and now >= tend_at:
+                await connection.execute(END_STANDING, (IDLE_S,))
+                tend_at = now + TEND_S
             async for heard in connection.notifies(timeout=look_at - now, stop_after=1):
                 if heard.channel == MOVED:
                     for run_id in read_moved(heard.payload, self.mark):

@@ -26,7 +26,7 @@ from detent.host.parts.outbox import Outbox
 from detent.host.parts.progress_listener import Onlookers
 from detent.host.policy_check import Rulings
 from detent.host.port import FindEffects
-from detent.host.postgres.connection import GONE, Database, explain, is_gone, join_messages
+from detent.host.postgres.connection import GONE, Database, explain, is_gone, join_messages, told_plainly
 from detent.host.postgres.database_clock import DatabaseClock
 from detent.host.postgres.fold_transaction import CommitCut, Folded, Make, WrongPresumption, fold_run
 from detent.host.postgres.job_queue import JobQueue
@@ -210,13 +210,20 @@ class PostgresRoom(Precautions):
     # the fold
 
     @asynccontextmanager
-    async def take_turn(self, run_id: str) -> AsyncIterator[None]:
-        """Whoever comes first in this process goes first."""
+    async def take_turn(self, run_id: str, patience_s: float = PATIENCE_S) -> AsyncIterator[None]:
+        """Whoever comes first in this process goes first; who has a result to hand in may wait for the database."""
         turn = self._turns.get(run_id)
         if turn is None:
             turn = self._turns[run_id] = asyncio.Lock()
-        async with turn:
+        try:
+            async with asyncio.timeout(patience_s if turn.locked() and patience_s < float("inf") else None):
+                await turn.acquire()
+        except TimeoutError:
+            raise JournalError(f"{self.database.name}: the database does not answer") from None
+        try:
             yield
+        finally:
+            turn.release()
         if len(self._turns) > LOCKS_MAX:
             for one, unused in tuple(self._turns.items())[: LOCKS_MAX // 2]:
                 if not unused.locked():
@@ -236,7 +243,7 @@ class PostgresRoom(Precautions):
         Where it is about a contract, `make` learns in whose hands that is; `about` says in whose it should be. A
         `PresumedRun` is only moved if it is still as it was presumed to be; else it raises `WrongPresumption`.
         """
-        async with self.take_turn(live.run.id):
+        async with self.take_turn(live.run.id, patience_s):
             head = live.head if isinstance(live, PresumedRun) else None
             folded = await self._fold(live.run.id, make, None, machine, patience_s, about, head)
         now = folded.live
@@ -275,6 +282,10 @@ class PostgresRoom(Precautions):
                     raise
                 if loop.time() > until or self.is_closing:
                     raise JournalError(f"{self.database.name}: {explain(error.__cause__ or error)}") from None
+            except psycopg.DataError as error:
+                raise Refused(f"this cannot be kept: {explain(error)}") from None
+            except psycopg.ProgrammingError as error:
+                raise JournalError(f"{self.database.name}: {explain(error)}") from error
             await asyncio.sleep(pause_s)
             pause_s = min(PAUSE_S_MAX, 2 * pause_s)
         self._after(folded)
@@ -372,7 +383,7 @@ class PostgresRoom(Precautions):
         """Do something on a connection of one's own, in a thread."""
 
         def with_connection() -> R:
-            with self.database.connection() as connection:
+            with told_plainly(self.database.name), self.database.connection() as connection:
                 return do(connection, *args, **given)
 
         return await self.database.aside(with_connection)

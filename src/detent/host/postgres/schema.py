@@ -11,7 +11,7 @@ import psycopg
 from procrastinate.schema import SchemaManager
 
 from detent.errors import JournalError
-from detent.host.postgres.connection import SCHEMA_NAME, Database
+from detent.host.postgres.connection import SCHEMA_NAME, Database, told_plainly
 
 # `blob`, `instr` and `rowid` are what SQLite calls them. A place in the order of all events (`rowid`) is made of the
 # number of the transaction that wrote it, so that what is committed later never comes before what somebody has read.
@@ -129,11 +129,13 @@ QUIET = (
 
 def init(database: Database) -> int:
     """Make the tables, or bring them up to date; the version they have then."""
-    with database.connection() as connection, connection.transaction():
+    with told_plainly(database.name), database.connection() as connection, connection.transaction():
         connection.execute("select pg_advisory_xact_lock(%s)", (LOCK,))
         found = read_version(connection)
         if found > VERSION:
             raise JournalError(_NEWER.format(database.name, found, VERSION))
+        if found == VERSION:
+            return found  # whoever is at work waits for no lock, and a role that owns nothing may call it
         if not found:
             connection.execute(f"create schema if not exists {SCHEMA_NAME}")
             connection.execute(FIRST, prepare=False)
@@ -151,7 +153,7 @@ def init(database: Database) -> int:
 
 def check_version(database: Database) -> None:
     """Raise where the tables are missing, or of another version than this detent writes."""
-    with database.connection() as connection:
+    with told_plainly(database.name), database.connection() as connection:
         found = read_version(connection)
         row = connection.execute("select value from meta where name = 'oldest'").fetchone() if found else None
         oldest = int(row[0]) if row is not None else found

@@ -3,6 +3,9 @@
 CHINESE = {
     "{} cannot be a home: {}": "{0} 不能作为主目录：{1}",
     "{} does not hold the address of a database": "{0} 中没有数据库的地址",
+    "a home is a folder, or a database: write postgresql://HOST/DATABASE": (
+        "主目录是一个文件夹或一个数据库：请写 postgresql://主机/数据库"
+    ),
     "this is no address of a database; write postgresql://HOST/DATABASE": (
         "这不是数据库的地址；请写成 postgresql://HOST/DATABASE"
     ),

@@ -34,6 +34,7 @@ CHINESE: dict[str, str] = {
     "the sweep never had to put anything right": "清扫从未需要纠正任何东西",
     "the sweep had to put {count} things right; that should not be": "清扫不得不纠正 {count} 处；本不应如此",
     "the tables are of version {version}, not {known}": "表的版本是 {version}，而不是 {known}",
+    "this detent is older; update it": "这个 detent 较旧；请更新它",
     "Serve the web page and the API.": ("提供网页和 API。"),
     "The address to listen on; only this machine by default.": "监听的地址；默认只对本机开放。",
     "The port; 0 picks a free one.": "使用的端口；0 表示任选一个空闲端口。",

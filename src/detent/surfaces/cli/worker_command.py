@@ -113,6 +113,8 @@ async def _say_restored(caller: Caller, since: float, by: str) -> int:
 
 def _describe_lack(report: DatabaseReport) -> dict[str, str]:
     way_out = "detent db init" if not report.version else "detent db migrate"
+    if report.version > report.known:
+        way_out = _("this detent is older; update it")
     message = _("the tables are of version {version}, not {known}", version=report.version, known=report.known)
     return {"type": "journal_error", "message": f"{message}: {way_out}"}
 
