@@ -205,3 +205,19 @@ def list_tables(text: str) -> dict[str, str]:
         if isinstance(value, ast.Tuple | ast.List | ast.Dict | ast.Set) and _only_constants(value):
             found[f"{around}{name}"] = ast.unparse(value)
     return found
+
+
+def list_numbers(text: str) -> dict[str, object]:
+    """By its name, every number that a file gives a name to."""
+    try:
+        body = ast.parse(text).body
+    except (SyntaxError, ValueError, RecursionError):
+        return {}
+    return {
+        item.targets[0].id: item.value.value
+        for item in body
+        if isinstance(item, ast.Assign)
+        and isinstance(item.targets[0], ast.Name)
+        and isinstance(item.value, ast.Constant)
+        and isinstance(item.value.value, int | float)
+    }

@@ -17,6 +17,7 @@ from detent.agents.coding.example import (
     list_constants,
     list_examples,
     list_expected,
+    list_numbers,
     list_tables,
     look_for_examples,
     look_for_expected,
@@ -130,6 +131,11 @@ def _look_for_tables(file: str, before: str, after: str, tests: Iterable[str]) -
     for name in (name for name in was if now.get(name) != was[name]):
         if any(re.search(rf"\b{re.escape(name.partition('.')[0])}\b", text) for text in tests):
             yield Suspect(file, 1, f"the table `{name}`, which tests use, is another one")
+    bounds, numbers = list_numbers(before), list_numbers(after)
+    for name in (name for name in bounds if numbers.get(name) != bounds[name]):
+        bound = re.compile(rf"(?:[<>]=?|\b(?:rel|abs|delta|places|rel_tol|abs_tol)=)\s*(?:\w+\.)*{re.escape(name)}\b")
+        if any(bound.search(text) for text in tests):
+            yield Suspect(file, 1, f"`{name}`, by which tests measure, is another number")
 
 
 def _look_at_file(
@@ -307,9 +313,12 @@ def _look_for_environment(node: ast.AST) -> str:
 
 def _look_for_clock(node: ast.AST, clocks: Collection[str], moments: Collection[str]) -> str:
     """A comparison of the clock, or of a digest, with something fixed: it is one way today and another way later."""
+    inner = list(ast.walk(node))
+    if isinstance(node, ast.BinOp) and any(_get_called(one) in CLOCKS for one in inner):
+        late = any(isinstance(value, int | float) and value >= EPOCH_MIN for value in list_constants(node))
+        return "what it does depends on the date" if late else ""
     if not isinstance(node, ast.Compare):
         return ""
-    inner = list(ast.walk(node))
     numbers = [value for value in list_constants(node) if isinstance(value, int | float | str) and value not in (0, 1)]
     if not numbers and not any(getattr(one, "id", "") in moments for one in inner):
         return ""

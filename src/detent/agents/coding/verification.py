@@ -150,7 +150,9 @@ async def _try_tests(
     if seconds <= test_sensitivity.TURNED_SECONDS_MAX:
         passed = {test for one in ran for test in one.passed}
         deaf, is_asked = await test_sensitivity.try_expectations(court, change.tree, steps, new, passed)
-        doubts = replace(doubts, deaf=deaf, is_silent=bool(new) and not is_asked)
+        could_be_asked = bool(new) or (seconds <= test_sensitivity.SECONDS_MAX and court.job.settings.mutants > 0)
+        doubts = replace(doubts, deaf=deaf, is_silent=could_be_asked and not is_asked)
+        doubts = await test_sensitivity.try_other_input(court, change.tree, steps, change.source, doubts)
     if seconds > test_sensitivity.SECONDS_MAX or doubts.deaf:
         return doubts
     loaded = {os.path.relpath(file, court.site.seen) for one in ran for file in one.files}
