@@ -62,9 +62,7 @@ class TestDoubts(msgspec.Struct, frozen=True):
         if self.deaf:
             told.append(f"these tests pass whatever they expect: {_name_some(self.deaf)}")
         if self.fitted:
-            told.append(
-                f"with other input than that of these tests the change does nothing new: {_name_some(self.fitted)}"
-            )
+            told.append(f"with other input than theirs, the change makes no difference to: {_name_some(self.fitted)}")
         if self.mutants:
             noticed = self.mutants - len(self.alive)
             told.append(f"the tests notice {noticed} of {self.mutants} wrong changes of the new lines")
