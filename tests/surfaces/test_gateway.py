@@ -335,14 +335,19 @@ async def test_a_client_that_it_was_installed_into_starts_it(folder: Path, monke
     assert await installing.wait() == 0
     entry = json.loads(file.read_text())["mcpServers"]["detent"]
     started = StdioServerParameters(command=entry["command"], args=entry["args"], env=entry["env"], cwd="/")
-    async with Client(stdio_client(started)) as connected:
+    with folder.joinpath("log").open("w") as log:  # the default is what stderr was at the import, closed since
+        await pay_through(folder, Client(stdio_client(started, errlog=log)))
+    assert uninstall(client_files(folder)["claude-code"])
+    assert json.loads(file.read_text()) == before
+    assert notes(folder) == ["paid 7"]
+
+
+async def pay_through(folder: Path, client: Client) -> None:
+    async with client as connected:
         assert text(await connected.call_tool("up__look", {"word": "x"})) == "seen x"
         waiting = await connected.call_tool("up__pay", {"amount": 7})
         await approve(folder, waiting)
         assert text(await connected.call_tool("up__pay", {"amount": 7})) == "paid 7"
-    assert uninstall(client_files(folder)["claude-code"])
-    assert json.loads(file.read_text()) == before
-    assert notes(folder) == ["paid 7"]
 
 
 @pytest.mark.parametrize("name", ["claude-desktop", "cursor", "vscode", "codex"])
