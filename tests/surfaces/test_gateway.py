@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import sys
+import tomllib
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from mcp.types import (
 import detent
 from detent import ContractMoved
 from detent.define.policy import load_policy
+from detent.errors import Refused
 from detent.kit.client_config import ServerEntry, client_files, install, uninstall
 from detent.surfaces.mcp.gateway_entry import open_gateway
 from detent.surfaces.mcp.passed_reading import make_addresses, make_names
@@ -370,8 +372,6 @@ def test_files_of_clients_get_one_entry_and_lose_nothing(
         assert json.loads(once)[file.key]["detent"]["args"] == entry.args
         assert json.loads(once)["a"] == [1]
     else:
-        import tomllib
-
         known = tomllib.loads(once)
         assert known["mcp_servers"]["detent"]["env"] == entry.env
         assert known["mcp_servers"]["other"] == {"command": "true"}
@@ -379,3 +379,65 @@ def test_files_of_clients_get_one_entry_and_lose_nothing(
     assert uninstall(file)
     assert not uninstall(file)
     assert "detent" not in file.path.read_text()
+
+
+MINE = 'model = "x"\n[mcp_servers.detent] # mine\ncommand = "mine"\n'
+
+
+@pytest.mark.parametrize(
+    ("client", "before"),
+    [
+        ("codex", MINE),
+        ("codex", "[mcp_servers]\r\ndetent = {command = 'mine'}\r\n"),
+        ("claude-code", '{"mcpServers": {"detent": {"command": "detent", "args": ["mcp"]}}, "x": 1.50}'),
+        ("cursor", '{\n\t"x": null\n}'),
+    ],
+)
+def test_what_was_in_a_clients_file_is_there_again_after_it(
+    client: str, before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    file = client_files(tmp_path)[client]
+    file.path.parent.mkdir(exist_ok=True)
+    real = tmp_path / "real"
+    real.write_bytes(before.encode())
+    file.path.symlink_to(real)
+    entry = ServerEntry("detent", ["gateway"], {"A": "\U0001f511 b"})
+    assert install(file, entry)
+    assert not install(file, entry), "it is there"
+    load = json.loads if file.key else tomllib.loads
+    now = load(real.read_bytes().decode())
+    servers = now.pop(file.key or "mcp_servers")
+    was = load(before)
+    assert {name: one for name, one in servers.items() if one.get("args") != ["gateway"]} == was.pop(
+        file.key or "mcp_servers", {}
+    )
+    assert now == was
+    (ours,) = [one for one in servers.values() if one.get("args") == ["gateway"]]
+    assert ours["env"] == entry.env
+    assert uninstall(file)
+    assert not uninstall(file), "what is called like it is not taken for it"
+    assert (file.path.is_symlink(), real.read_bytes().decode()) == (True, before)
+
+
+@pytest.mark.parametrize(
+    ("client", "before"),
+    [
+        ("codex", 'model = "x\n'),
+        ("codex", "mcp_servers = {}\n"),
+        ("vscode", '// mine\n{"servers": {}}'),
+        ("cursor", '{"a": 1, "a": 2}'),
+        ("cursor", "[]"),
+        ("cursor", '{"mcpServers": []}'),
+    ],
+)
+def test_a_clients_file_that_cannot_be_changed_safely_is_left_alone(
+    client: str, before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    file = client_files(tmp_path)[client]
+    file.path.parent.mkdir(exist_ok=True)
+    file.path.write_text(before)
+    with pytest.raises(Refused, match="by hand"):
+        install(file, ServerEntry("detent", ["gateway"], {}))
+    assert file.path.read_text() == before
