@@ -33,6 +33,7 @@ from tests.effort import PATIENCE_S
 from tests.surfaces import command
 
 UPSTREAM = Path(__file__).with_name("upstream.py")
+HOSTILE = Path(__file__).with_name("hostile.py")
 
 
 @pytest.fixture
@@ -308,6 +309,49 @@ async def test_new_words_inside_the_arguments_are_asked_about_and_shown(folder: 
         assert "describes it otherwise" in asked
         assert "Any word." in asked
         assert not (await connected.call_tool("up__see", {"word": "x"})).is_error
+
+
+def write_hostile(folder: Path, mode: str, **more: Any) -> None:
+    """A server that behaves in some way, beside a good one."""
+    good = {"command": sys.executable, "args": [str(UPSTREAM), str(folder / "notes"), "Pay."], "trusted": True}
+    bad = {"command": sys.executable, "args": [str(HOSTILE), mode], "trusted": True, "protocol": "legacy", **more}
+    folder.joinpath("detent.mcp.yaml").write_text(json.dumps({"servers": {"bad": bad, "up": good}}))
+
+
+async def test_a_server_that_never_answers_a_call_does_not_hold_the_client(folder: Path) -> None:
+    write_hostile(folder, "never", timeout=0.5, tools={"plain": {"effect": "pure"}})
+    async with client(folder) as connected:
+        assert "did not answer within 0.5 s" in text(await connected.call_tool("bad__plain", {}))
+    write_hostile(folder, "never", timeout=0.5, tools={"plain": {"effect": "irreversible"}})
+    async with client(folder) as connected:
+        await approve(folder, await connected.call_tool("bad__plain", {}))
+        assert "did not answer within 0.5 s" in text(await connected.call_tool("bad__plain", {}))
+        assert "may already have happened" in text(await connected.call_tool("bad__plain", {}))
+
+
+async def test_what_one_server_says_wrongly_is_no_harm_to_the_others(folder: Path) -> None:
+    write_hostile(folder, "no schemas")
+    async with client(folder) as connected:
+        tools = {tool.name: tool for tool in (await connected.list_tools()).tools}
+        assert tools["bad__plain"].input_schema == tools["bad__empty"].input_schema == {"type": "object"}
+        assert text(await connected.call_tool("bad__plain", {})) == "plain"
+        assert [str(one.uri) for one in (await connected.list_resources()).resources] == ["note://one"]
+        assert [one.name for one in (await connected.list_prompts()).prompts] == ["up__greet"]
+
+
+async def test_a_server_that_takes_long_keeps_nobody_waiting(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("detent.surfaces.mcp.gateway.OPENING_S", 5.0)
+    write_hostile(folder, "silent")
+    async with open_gateway(folder / ".detent", None) as gateway, Client(gateway.server) as connected:
+        assert "has not answered yet" in gateway.problems["bad"]
+        assert text(await connected.call_tool("up__look", {"word": "x"})) == "seen x"
+
+
+async def test_tools_that_are_too_many_are_said_to_be(folder: Path) -> None:
+    write_hostile(folder, "many")
+    async with open_gateway(folder / ".detent", None) as gateway, Client(gateway.server) as connected:
+        assert "more tools than 2000" in gateway.problems["bad"]
+        assert len((await connected.list_tools()).tools) > 2000
 
 
 def test_names_of_two_servers_never_meet() -> None:
