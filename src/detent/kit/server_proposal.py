@@ -15,8 +15,8 @@ from detent.errors import Refused
 if TYPE_CHECKING:
     from detent.effects.mcp import Offer
 
-READS = frozenset({"get", "list", "read", "search", "find", "look", "show", "fetch", "describe", "query", "count", "check",
-                   "view", "browse", "lookup", "status", "diff", "log"})  # fmt: skip
+READS = frozenset({"get", "list", "read", "search", "find", "look", "show", "fetch", "describe", "query", "count",
+                   "check", "view", "browse", "lookup", "status", "diff", "log"})  # fmt: skip
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
