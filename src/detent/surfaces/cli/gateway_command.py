@@ -66,8 +66,7 @@ def _change_client(caller: Caller, what: str, client: str) -> int:
         if policy := os.environ.get(POLICY_VARIABLE):
             env[POLICY_VARIABLE] = str(Path(policy).absolute())
         program = shutil.which("detent") or sys.argv[0]
-        install(file, ServerEntry(program, ["gateway", "--home", str(caller.home.absolute())], env))
-        is_done = True
+        is_done = install(file, ServerEntry(program, ["gateway", "--home", str(caller.home.absolute())], env))
     else:
         is_done = uninstall(file)
     if caller.is_json:
