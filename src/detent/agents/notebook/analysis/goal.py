@@ -57,12 +57,15 @@ _FORMS = (  # how a figure is asked for; NAME stands for the metric
     # 90 % accuracy; a whole number without its % may be a year
     rf"(?=\d*\.\d|[\d.]+\s*(?:%|％|percent)){_NUMBER}\s*(?P<after>\+|{_LESS_AFTER}|以上)?\s*(?:of |的)?\s*NAME",
 )
+_CAUSE = re.compile(  # "Did the law reduce deaths?" asks about deaths
+    r"\b(?:do|does|did|has|have|can|could|will|would|whether|if)\b[^?.!]*?\b(?:reduc|increas|decreas|improv|lower|rais|"
+    r"chang|boost|caus|harm)(?:e[sd]?|s|ed|ing)?\b|是否\w*?(?:降低|减少|提高|增加|改善|改变|导致)",
+    re.I,
+)
 _PREDICT = re.compile(
     r"predict\w*|forecast\w*|estimat\w*|classif\w*|explain\w*|regress\w*|model(?:l?ing)?|target|label|"
     r"driv(?:es?|ers?|ing)\b|influenc\w*|affects?\b|determin\w*|factors?\b|影响|驱动|"
-    # "Did the law reduce deaths?" asks about deaths
-    r"\b(?:do|does|did|has|have|can|could|will|would|whether|if)\b[^?.!]*?\b(?:reduc|increas|decreas|improv|lower|rais|"
-    r"chang|boost|caus|harm)(?:e[sd]?|s|ed|ing)?\b|是否\w*?(?:降低|减少|提高|增加|改善|改变|导致)|"
+    rf"{_CAUSE.pattern}|"
     r"预测|估计|预估|估算|分类|识别|建模|目标(?:变量|列)?|标签",
     re.I,
 )
@@ -275,6 +278,11 @@ def _leave_out_horizon(text: str) -> str:
 def columns_named_in(goal: Goal, columns: Iterable[str]) -> list[str]:
     """Every column that the goal speaks of."""
     return [str(name) for name in columns if _places(goal.text, str(name))]
+
+
+def asks_cause(goal: Goal) -> bool:
+    """Whether a goal asks what something did: "did the law reduce deaths?"."""
+    return _CAUSE.search(goal.text) is not None
 
 
 def nearest(thing: str, columns: Iterable[str]) -> str:

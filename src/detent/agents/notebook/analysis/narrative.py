@@ -3,7 +3,16 @@
 from collections.abc import Mapping
 from pathlib import PurePath
 
-from detent.agents.notebook.analysis.goal import Goal, Target, figure, label, render_measure, target_of
+from detent.agents.notebook.analysis.goal import (
+    Goal,
+    Target,
+    asks_cause,
+    columns_named_in,
+    figure,
+    label,
+    render_measure,
+    target_of,
+)
 from detent.agents.notebook.analysis.kernel_figure import Facts
 from detent.agents.notebook.analysis.words import best_row, list_names, model_name, pick, plural, quote, why_not
 
@@ -273,6 +282,15 @@ def list_choices(goal: Goal, facts: Facts) -> list[str]:
         )
     elif found.how == "similar":
         said.append(pick(goal, f"{quote(found.said)} was read as {name}.", f"{quote(found.said)} 理解为 {name}。"))
+    if asks_cause(goal) and not {*columns_named_in(goal, facts.get("columns") or [])} - {facts.get("target")}:
+        said.append(
+            pick(
+                goal,
+                f"**The goal asks what something did to {name}, and no other column of this file is named in it: that "
+                "is not answered here.**",
+                f"**目标问的是某事对 {name} 的作用，但没有点名文件中的其他列：这里没有回答。**",
+            )
+        )
     if facts.get("leaks"):
         said.append(
             pick(

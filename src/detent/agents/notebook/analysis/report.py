@@ -10,6 +10,7 @@ from detent.agents.notebook.analysis.kernel_figure import Facts
 from detent.agents.notebook.analysis.narrative import comment, list_choices, target
 from detent.agents.notebook.analysis.words import best_row, model_name, pick, plural, quote, why_not
 
+LEVEL = 0.02  # R² or gain in accuracy below which a model is as good as none
 RANKS_WELL = 0.6  # AUC from which on columns say something, whatever the accuracy
 
 
@@ -252,6 +253,15 @@ def _models(goal: Goal, facts: Facts) -> list[str]:
         else f"**模型**（{facts.get('folds')} 折交叉验证，均在未参与训练的行上测量；± 为各折的标准差）：",
     )
     found = [title_ + "\n\n" + "\n".join(lines)]
+    if facts.get("best") != "baseline" and _is_level(facts, scores[0], best_row(facts)):
+        found.append(
+            pick(
+                goal,
+                f"**No model is better than the baseline to speak of**: these columns hardly say anything about "
+                f"{quote(facts.get('target'))}, and what follows is about a model that knows next to nothing.",
+                f"**没有模型明显优于基线**：这些列几乎不能说明 {quote(facts.get('target'))}，下面说的是一个几乎一无所知的模型。",
+            )
+        )
     if facts.get("best") == "baseline":
         ranked = max(scores, key=lambda row: row.get("auc") or 0.0)
         lead, auc = label(str(facts.get("lead"))), ranked.get("auc") or 0.0
@@ -271,6 +281,14 @@ def _models(goal: Goal, facts: Facts) -> list[str]:
             )
         )
     return found
+
+
+def _is_level(facts: Facts, base: dict[str, Any], row: dict[str, Any]) -> bool:
+    """Whether the best model is as good as none: it explains nothing, or neither ranks rows nor hits more of them."""
+    if facts.get("task") == "regression":
+        return (row.get("r2") or 0.0) < LEVEL
+    gain = (row.get("accuracy") or 0.0) - (base.get("accuracy") or 0.0)
+    return facts.get("task") == "classification" and gain < LEVEL and (row.get("auc") or 1.0) < RANKS_WELL
 
 
 def _render_spread(metric: str, value: float) -> str:
