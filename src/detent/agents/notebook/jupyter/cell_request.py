@@ -15,7 +15,8 @@ from detent.agents.notebook.jupyter.output_sanitiser import plain
 from detent.agents.notebook.jupyter.variable import Variable
 from detent.core.value import scrub
 
-STRAY_S = 1.0  # of silence, once one of reply and idle has come: then we go on without the other
+STRAY_S = 1.0  # of silence, once idle has come: then we go on without the reply
+OUTPUT_S = 3.0  # of silence, once the reply has come: a busy machine may take long to send what was put out
 
 State = Literal["ok", "error", "timeout", "dead", "interrupted", "asking"]  # asking: it waits for input
 
@@ -110,12 +111,16 @@ class CellRequest:
             self._end()
         elif self._stray is None:
             self._heard_at = time.monotonic()
-            self._stray = self._loop.call_later(STRAY_S, self._end_stray)
+            self._stray = self._loop.call_later(self._patience_s, self._end_stray)
+
+    @property
+    def _patience_s(self) -> float:
+        return STRAY_S if self.is_idle else OUTPUT_S
 
     def _end_stray(self) -> None:
         silence_s = time.monotonic() - self._heard_at  # a flood of output may still be coming in
-        if silence_s < STRAY_S:
-            self._stray = self._loop.call_later(STRAY_S - silence_s + 0.01, self._end_stray)
+        if silence_s < self._patience_s:
+            self._stray = self._loop.call_later(self._patience_s - silence_s + 0.01, self._end_stray)
         else:
             self._end()
 
