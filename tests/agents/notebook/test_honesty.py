@@ -512,6 +512,9 @@ def test_what_cannot_be_is_said_and_what_was_measured_in_part_is_doubted() -> No
     assert "R² is never above 1" in said
     assert "2 of 5 folds" in said
     assert read_goal("R² > 90").measures[0].value == 0.9
+    said = summary(read_goal("forecast y, MAPE < 5%"), given(zero_share=0.25, changes_sign=True))
+    assert "25.0% of all" in said
+    assert "both sides of 0" in said
     level = [{"model": "baseline", "r2": -0.01}, {"model": "ridge", "r2": 0.001}]
     said = summary(
         read_goal("what drives y?"), given(task="regression", target="y", scores=level, best="ridge", lead="r2")

@@ -82,7 +82,8 @@ def _future(goal: Goal, facts: Facts) -> list[str]:
         f"**The next values**{' of ' + quote(whose) if whose else ''} (the first; all are in table, plot and file):",
         f"**未来的值**{'：' + quote(whose) if whose else ''}（此处为前几个，全部见表格、图与文件）：",
     )
-    title = pick(goal, "| time | forecast | 80 % | 95 % |", "| 时间 | 预测 | 80 % 区间 | 95 % 区间 |")
+    zone = f" ({facts.get('time_zone')})" if facts.get("time_zone") else ""
+    title = pick(goal, f"| time{zone} | forecast | 80 % | 95 % |", f"| 时间{zone} | 预测 | 80 % 区间 | 95 % 区间 |")
     lines = [head, "", title, "|---|---:|---:|---:|"]
     lines += [
         f"| {stamp.removesuffix(' 00:00')} | {_plain(value)} | {_plain(low)} – {_plain(high)} "

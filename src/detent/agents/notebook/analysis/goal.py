@@ -223,7 +223,7 @@ def _find_unread(text: str, taken: list[tuple[int, int]]) -> Iterable[str]:
 
 def _value(metric: str, number: str, unit: str | None) -> float:
     value, unit = float(number.replace(",", "")), (unit or "").lower()
-    if METRICS[metric][2]:  # a share: 90 means 90 %, 1.5 is no share at all; a MAPE of 1.2 is not 120 %, one of 0.05 is 5 %
+    if METRICS[metric][2]:  # a share: 90 means 90 %, 1.5 is none; a MAPE of 1.2 is not 120 %, one of 0.05 is 5 %
         is_percent = unit in ("%", "％", "percent") or value > (1 if metric == "mape" else 10)
         return round(value / 100, 12) if is_percent else value
     return value * _SCALE.get(unit, 1)

@@ -153,9 +153,10 @@ def _tell_cleaning(goal: Goal, facts: Facts) -> str:
         lines.append(
             pick(
                 goal,
-                f"{again} rows are equal to an earlier one{' but for their ids' if is_but else ''}; they stay, and models "
-                "never see one of them in training and another in a test.",
-                f"有 {again} 行{'除编号外' if is_but else ''}与前面的行相同；予以保留，相同的行不会同时出现在训练和测试中。",
+                f"{again} rows are equal to an earlier one{' but for their ids' if is_but else ''}; they stay, and "
+                "models never see one of them in training and another in a test.",
+                f"有 {again} 行{'除编号外' if is_but else ''}与前面的行相同；"
+                "予以保留，相同的行不会同时出现在训练和测试中。",
             )
         )
     wanted = str(facts.get("target"))

@@ -152,7 +152,16 @@ def _doubts(goal: Goal, facts: Facts, verdict: list[dict[str, Any]]) -> str:
                 "其余的行可能改变结论。",
             )
         )
-    if any(measure.metric == "mape" for measure in goal.measures) and (zeros := facts.get("zero_share") or 0.0) > 0:
+    wants_mape = any(measure.metric == "mape" for measure in goal.measures)
+    if wants_mape and facts.get("changes_sign"):
+        said.append(
+            pick(
+                goal,
+                "MAPE says little of values on both sides of 0: MAE says more here.",
+                "数值有正有负，MAPE 意义不大：此处 MAE 更能说明问题。",
+            )
+        )
+    if wants_mape and (zeros := facts.get("zero_share") or 0.0) > 0:
         said.append(
             pick(
                 goal,
@@ -259,7 +268,8 @@ def _models(goal: Goal, facts: Facts) -> list[str]:
                 goal,
                 f"**No model is better than the baseline to speak of**: these columns hardly say anything about "
                 f"{quote(facts.get('target'))}, and what follows is about a model that knows next to nothing.",
-                f"**没有模型明显优于基线**：这些列几乎不能说明 {quote(facts.get('target'))}，下面说的是一个几乎一无所知的模型。",
+                f"**没有模型明显优于基线**：这些列几乎不能说明 {quote(facts.get('target'))}，"
+                "下面说的是一个几乎一无所知的模型。",
             )
         )
     if facts.get("best") == "baseline":
