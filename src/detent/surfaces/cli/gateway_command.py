@@ -38,8 +38,10 @@ async def gateway(caller: Caller, what: str, client: str, port: int | None, page
     """Serve, or enter it into a client's configuration."""
     if what != "serve":
         return _change_client(caller, what, client)
-    from detent.surfaces.mcp.gateway_entry import open_gateway, serve_http, serve_stdio
-
+    try:
+        from detent.surfaces.mcp.gateway_entry import open_gateway, serve_http, serve_stdio
+    except ImportError:
+        raise Refused("`detent gateway` needs the package mcp: pip install 'detent[mcp]'") from None
     async with open_gateway(caller.home, caller.policy(), page=page.rstrip("/"), may_approve=may_approve) as made:
         for problem in made.problems.values():
             caller.warn(problem)
