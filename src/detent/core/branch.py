@@ -230,9 +230,10 @@ def _keep_results(
         failed = [{"index": i, "error": c.error.type} for i, c in enumerate(children) if c.error is not None]
         record(draft, path, work.action.id, {"items": gave, "failed": failed, **mark})
         return
+    has_all = is_failed or draft.get("rules") >= 5
     for child in children:
-        # Of a group that failed, what the failed branches gave says why.
-        if child.is_ended and (is_failed or not child.is_failed):
+        # What the failed branches gave says why, of a group that failed and of one that went on without them.
+        if child.is_ended and (has_all or not child.is_failed):
             for action, result in child.results.items():
                 record(draft, path, action, result)
     names = {name: gave[index] for index, (name, _) in enumerate(work.branches)}
