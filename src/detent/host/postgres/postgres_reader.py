@@ -177,7 +177,7 @@ class PostgresReader(RunReader):
             if now >= look_at:
                 self.tail.ring_all()  # a hint may be lost, however many others come
                 look_at = now + LOOK_S
-            if ear is not None and now >= tend_at:
+            if other is not None and now >= tend_at:
                 await connection.execute(END_STANDING, (IDLE_S,))
                 tend_at = now + TEND_S
             async for heard in connection.notifies(timeout=look_at - now, stop_after=1):
