@@ -53,8 +53,7 @@ def open_contract(
     scope = NOTHING if work.is_fixed else draft.scope(path)
     effect = action.effect if work.effect is None else _check_effect_name(work.effect(scope))
     is_edited = before is not None and bool(before.supersedes)  # then the person's arguments stand, not the author's
-    given = before.input if before is not None and is_edited else work.input(scope)
-    given = given if isinstance(given, dict) else {"value": given}
+    given = before.input if before is not None and is_edited else _find_input(work, scope)
     if draft.chart.has_budget and _stop_over_budget(draft, action.id, effect):
         return
     declared = draft.changes.get("effects", draft.run.effects)
@@ -63,13 +62,11 @@ def open_contract(
     is_lenient = known.is_lenient and kind == "irreversible" and _says_nothing(action)
     repeat = str(work.repeat(scope)) if work.repeat else ""
     question = _question(draft, work, scope, effect, kind, repeat)
-    was_asked = before is not None and before.approved != ""  # by the policy or the effect, not by the author
-    is_bound = kind == "irreversible" or (question is not None and effect != "wait") or was_asked
+    is_bound = kind == "irreversible" or (question is not None and effect != "wait") or _was_approved(before)
     call_hash = digest([effect, given]) if is_bound else ""
     is_agreed = before is not None and call_hash != "" and before.approved == call_hash
-    pace = NOTHING
-    if action.rate and (question is None or is_agreed or draft.get("rules") < call_rate.SINCE):
-        due_at, pace = call_rate.find_beginning(draft, action, due_at)
+    has_turn = action.rate and (question is None or is_agreed or draft.get("rules") < call_rate.SINCE)
+    due_at, pace = call_rate.find_beginning(draft, action, due_at) if has_turn else (due_at, NOTHING)
     branch = path[1:].replace("/", ".") + "." if path else ""
     contract_id = draft.number(f"{draft.state}/{branch}{action.id}", path)
     # One that asks nobody goes straight to RUNNING; an irreversible one only where no other can be doing the same.
@@ -101,14 +98,23 @@ def open_contract(
         pace=pace,
         probe=NOTHING if is_edited or work.probe is None else _make_probe(work.action, work.probe(scope)),
     )
-    if before is not None:
-        contract = replace(contract, **_inherit(before, call_hash))
+    contract = contract if before is None else replace(contract, **_inherit(before, call_hash))
     draft.contracts[contract_id] = contract
     if is_free:
         draft.performing[contract_id] = "none"
         draft.taken.append(Consequence("contract", Status.PENDING, "start", Status.RUNNING, contract_id, "engine"))
     elif not due_at and (not draft.held or effect in ("wait", "ask")):
         start(draft, contract, work)
+
+
+def _was_approved(before: Contract | None) -> bool:
+    """Whether the policy or the effect had it asked about, not the author."""
+    return before is not None and before.approved != ""
+
+
+def _find_input(work: Work, scope: dict[str, Any]) -> dict[str, Any]:
+    given = work.input(scope)
+    return given if isinstance(given, dict) else {"value": given}
 
 
 def kind_of(draft: WorkingCopy, work: Work, contract: Contract, given: dict[str, Any]) -> str:

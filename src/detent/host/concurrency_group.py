@@ -22,9 +22,9 @@ from detent.core.machine import Group, Machine, table
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.errors import EventRefused, ExpressionError, GroupFull, Refused, Unknown
-from detent.host.call_rate import find_slot
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.port import Reader
+from detent.host.rate_slot import find_slot
 from detent.host.reading import Query
 from detent.host.run_id import new_run_id
 from detent.host.system_run import GROUP_NAME

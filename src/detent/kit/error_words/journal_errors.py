@@ -52,7 +52,7 @@ CHINESE = {
     "{} holds the journal in {} and does not answer{}": "{0} 持有 {1} 中的日志，没有回应{2}",
     "there is no verb `{}`": "没有动词 `{0}`",
     "not understood: {}": "无法理解：{0}",
-    "cannot open a door in {}: {}": "无法在 {0} 中打开入口：{1}",
+    "cannot open the handover socket in {}: {}": "无法在 {0} 中打开交接套接字：{1}",
     "{} is {}; it must be {}": "{0} 是 {1}；它必须是 {2}",
     "`{}` is done by the host itself": "`{0}` 由宿主自己完成",
     "the child's machine is not one: {}": "子运行的状态机不是状态机：{0}",

@@ -51,7 +51,7 @@ async def status(caller: Caller) -> int:
 
 
 @verb("checkpoints", _("List the checkpoints, oldest first."))
-@click.option("--all", "is_all", is_flag=True, help=_("Of every job."))
+@click.option("--all", "is_all", is_flag=True, help=_("Those of every job."))
 async def checkpoints(caller: Caller, is_all: bool) -> int:
     """Where one can go back to."""
     desk = await Desk.open(caller)

@@ -113,7 +113,7 @@ def _context(text: str) -> dict[str, Any]:
     default=None,
     help=_("What to do when a cell raises."),
 )
-@click.option("--max-steps", type=int, default=0, help=_("Stop after so many steps; an action counts as two."))
+@click.option("--max-steps", type=int, default=0, help=_("Stop after this many steps; an action counts as two."))
 @click.option(
     "--max-behaviors",
     "--max-iterations",
