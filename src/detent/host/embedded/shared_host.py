@@ -25,7 +25,7 @@ from detent.core.status import Status
 from detent.core.value import plain
 from detent.errors import JournalError, NoAnswer, Refused
 from detent.host.embedded.adopted_process import bury_orphans
-from detent.host.embedded.argument_check import check_arguments
+from detent.host.embedded.argument_check import HintingHost, check_arguments
 from detent.host.embedded.handover_client import (
     ANSWER_S,
     PAUSE_S,
@@ -52,7 +52,7 @@ from detent.host.run_id import new_run_id
 SUCCESSION_S = 0.25
 
 
-class SharedHost:
+class SharedHost(HintingHost):
     """A host that several processes can open; `detent.open` makes one, and `async with` opens it.
 
     A verb returns when its event is on disk. `Refused` (and `Unknown`, for a name that nothing has) means that nothing
