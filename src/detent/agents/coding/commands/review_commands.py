@@ -19,7 +19,6 @@ from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, verb
 from detent.kit.terminal.run_view import RunReport
 
-ACCEPT = {"", "a", "y", "accept", "yes", "接受"}
 REJECT = {"r", "n", "reject", "no", "拒绝"}
 YES = {"y", "yes", "ok", "是", "好"}
 REST = {"all", "rest", "全部"}
