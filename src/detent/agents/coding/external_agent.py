@@ -106,8 +106,8 @@ def _aider(assignment: Assignment, settings: WorkerSettings) -> list[str]:
     history = assignment.session or str(folder / "aider.history.md")
     argv = [
         "--message-file", str(folder / worker_process.PROMPT), "--yes-always", "--no-auto-commits",
-        "--no-dirty-commits", "--no-check-update", "--analytics-disable", "--no-gitignore", "--no-show-release-notes", "--no-pretty",
-        "--no-stream", "--no-suggest-shell-commands", "--no-detect-urls", "--chat-history-file", history,
+        "--no-dirty-commits", "--no-check-update", "--analytics-disable", "--no-gitignore", "--no-show-release-notes",
+        "--no-pretty", "--no-stream", "--no-suggest-shell-commands", "--no-detect-urls", "--chat-history-file", history,
         "--input-history-file", str(folder / "aider.input.txt"),
     ]  # fmt: skip
     argv += ["--chat-mode", "ask"] if assignment.role == "plan" else []
