@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -171,15 +171,15 @@ async def test_a_value_that_is_long_is_named_by_its_type(tmp_path: Path) -> None
 
 
 def test_a_wrong_name_is_answered_with_the_right_one(tmp_path: Path) -> None:
-    front, host = cast(Any, detent), cast(Any, detent.open(tmp_path))
-    for ask, sentence in (
-        (lambda: front.opn, "detent has no `opn`; did you mean `open`?"),
-        (lambda: front.Mashine, "detent has no `Mashine`; did you mean `Machine`?"),
-        (lambda: host.strat, "a host has no `strat`; did you mean `start`?"),
-        (lambda: host.standing, "a host has no `standing`; its reader does: `host.reader.standing`"),
+    host = detent.open(tmp_path)
+    for place, name, sentence in (
+        (detent, "opn", "detent has no `opn`; did you mean `open`?"),
+        (detent, "Mashine", "detent has no `Mashine`; did you mean `Machine`?"),
+        (host, "strat", "a host has no `strat`; did you mean `start`?"),
+        (host, "standing", "a host has no `standing`; its reader does: `host.reader.standing`"),
     ):
         with pytest.raises(AttributeError, match=re.escape(sentence)):
-            ask()
+            getattr(place, name)
 
 
 def test_a_star_import_leaves_pythons_own_open_alone() -> None:
