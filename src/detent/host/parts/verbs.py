@@ -316,7 +316,7 @@ class Verbs(ABC):
             return
         if self.is_lingering(*doubted):
             raise Refused(
-                f"the call of `{doubted[1]}` cannot be stopped and still goes on; what comes of it will be told"
+                f"the call of `{doubted[1]}` cannot be stopped and still goes on; its result will be reported"
             )
 
     async def cancel(self, run_id: str, *, by: By = "", reason: str = "", id: str = "") -> Run:

@@ -33,7 +33,7 @@ CHINESE = {
     "{} cannot be read: it is closed to you": "{0} 无法读取：你没有权限",
     "{} cannot be a home: {}": "{0} 不能用作主目录：{1}",
     "{} was written by a newer detent (schema {}, this one knows {})": "{0} 由更新版本的 detent 写成（格式 {1}，本版本知道 {2}）",
-    "{} is empty: it was cut off, for a journal is never made empty; put back a copy, or remove it to begin anew": "{0} 是空的：它被截断了，因为日志从不会是空的；请放回副本，或删除它重新开始",
+    "{} is empty: it was cut off, for a journal is never made empty; put back a copy, or remove it to start again": "{0} 是空的：它被截断了，因为日志从不会是空的；请放回副本，或删除它重新开始",
     "no space left for {}; free some and resume: what was acknowledged is whole": "{0} 没有剩余空间；请腾出空间后继续：已确认的内容是完整的",
     "{} is damaged ({}); `detent doctor` says more, other runs may still be readable": "{0} 已损坏（{1}）；`detent doctor` 会说明更多，其他运行可能仍可读取",
     "this is {} bytes as one event; at most {} are kept": "作为一个事件有 {0} 字节；最多保留 {1}",

@@ -11,7 +11,7 @@ CHINESE: dict[str, str] = {
     "Publish one digest over all runs, so that a deletion is noticed.": "发布覆盖所有运行的一个摘要，使删除能被发现。",
     "Replace an existing file.": "替换已有的文件。",
     "If FILE is a folder: keep only this many backups in it.": "若 FILE 是文件夹：其中只保留这么多个备份。",
-    "--keep goes with a folder; {file} is none": "--keep 要与文件夹一起用；{file} 不是文件夹",
+    "--keep needs a folder; {file} is not one": "--keep 要与文件夹一起用；{file} 不是文件夹",
     "{file}: {runs} runs, {events} events, {size} kB; hashes and claims checked": (
         "{file}：{runs} 个运行，{events} 个事件，{size} kB；哈希与占用记录均已检查"
     ),

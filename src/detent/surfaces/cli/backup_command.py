@@ -24,7 +24,7 @@ from detent.kit.terminal.option import by_option, comment_option, verb
 def backup(caller: Caller, file: Path, is_forced: bool, keep: int | None) -> int:
     """Write a backup of the home and check it."""
     if keep is not None and not file.is_dir():
-        raise click.UsageError(_("--keep goes with a folder; {file} is none", file=visible(str(file))))
+        raise click.UsageError(_("--keep needs a folder; {file} is not one", file=visible(str(file))))
     done = back_up(caller.home, file, is_forced=is_forced, keep=keep or 0)
     if caller.is_json:
         emit({"ok": True, **done._asdict(), "error": None})
