@@ -140,7 +140,7 @@ CHINESE: dict[str, str] = {
     "Also replay every run and verify every hash.": "同时重放每个运行并核对每个哈希。",
     "Only runs that wait.": "只列出等待中的。",
     "Also list the runs in which detent records its own work.": "也列出 detent 记录自身工作的运行。",
-    "Only these runs; may be repeated.": "只列出这些；可以重复。",
+    "Only runs of this status; may be repeated.": "只列出此状态的运行；可以重复。",
     "The maximum number to show.": "最多显示多少个。",
     "Start after this event.": "从这个事件之后开始。",
     "Error: {message}": "错误：{message}",
