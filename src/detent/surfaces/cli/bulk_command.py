@@ -29,7 +29,10 @@ SHOWN_MAX = 40
     "--text", metavar="WORDS", default="", help=_("Only runs with these words in their input, questions or output.")
 )
 @click.option(
-    "--status", type=click.Choice([s.value for s in Status]), multiple=True, help=_("Only runs of this status; may be repeated.")
+    "--status",
+    type=click.Choice([s.value for s in Status]),
+    multiple=True,
+    help=_("Only runs of this status; may be repeated."),
 )
 @click.option("--machine", default="", metavar="NAME", help=_("Only runs of this workflow."))
 @click.option("--signal", "signal_name", default="", metavar="NAME", help=_("For `signal`: its name."))

@@ -139,7 +139,10 @@ def _stray(caller: Caller) -> int:
 @verb("list")
 @click.option("--waiting", is_flag=True, help=_("Only runs that wait."))
 @click.option(
-    "--status", type=click.Choice([s.value for s in Status]), multiple=True, help=_("Only runs of this status; may be repeated.")
+    "--status",
+    type=click.Choice([s.value for s in Status]),
+    multiple=True,
+    help=_("Only runs of this status; may be repeated."),
 )
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help=_("The maximum number to show.")
