@@ -180,8 +180,10 @@ INTENTS: dict[str | None, str] = {  # words of the rules, several between bars
         "用天气工具查一下|使用翻译工具帮我翻译|调用计算工具|运行搜索工具找一下|执行备份工具|用翻译服务|"
         "使用天气服务查询|调用文件服务|让天气服务查一下|使用邮件服务"
     ),
-    None: ("Python怎么安装？|什么是机器学习？|帮我解释一下这段代码|好的|谢谢|明白了|收到|早餐吃什么好|"
-           "你好，请问北京的人口是多少|hey, what is 2+2|他有两个孩子|这个比较贵|有点意思|I'm going to translate this"),
+    None: (
+        "Python怎么安装？|什么是机器学习？|帮我解释一下这段代码|好的|谢谢|明白了|收到|早餐吃什么好|"
+        "你好，请问北京的人口是多少|hey, what is 2+2|他有两个孩子|这个比较贵|有点意思|I'm going to translate this"
+    ),
 }
 
 

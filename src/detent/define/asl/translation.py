@@ -38,7 +38,7 @@ class Translated(NamedTuple):
 def translate_asl(document: Any, name: str) -> Translated:
     """Translate a whole state machine."""
     if not isinstance(document, dict) or "States" not in document or "StartAt" not in document:
-        raise DefinitionError("this is no state machine: it needs `StartAt` and `States`", name)
+        raise DefinitionError("this is not a state machine: it needs `StartAt` and `States`", name)
     if document.get("QueryLanguage") == "JSONata":
         raise DefinitionError("this machine is written in JSONata; only JSONPath can be carried over", name)
     work = _Translation(document)

@@ -26,7 +26,7 @@ CHINESE = {
     "or on the page": "`{0}` 无法撤回，所以不能通过 MCP 决定：请由人用 `detent approve {1} {2}` 或在页面上回答",
     "`{}` has no schedule, so there is nothing to catch up with": "`{0}` 没有时间表，所以没有什么可补跑的",
     "`{}` is async: `await` the ticket": "`{0}` 是异步的：请 `await` 该凭据",
-    "`{}` is no status; one of {}": "`{0}` 不是状态；可用的值：{1}",
+    "`{}` is not a status; one of {}": "`{0}` 不是状态；可用的值：{1}",
     "`{}` is not a YAML workflow file inside the served folder": "`{0}` 不是所服务文件夹中的 YAML 工作流文件",
     "`{}` is not async, and waiting for it here would stop the journal: use a thread": (
         "`{0}` 不是异步的，在这里等待会使日志停住：请使用线程"
@@ -91,7 +91,7 @@ CHINESE = {
     "{} (give {}, or --input JSON)": "{0}（请给出 {1}，或 --input JSON）",
     "{} does not talk to programs": "{0} 不与程序对话",
     "{} is empty, or longer than {} characters": "{0} 是空的，或长于 {1} 个字符",
-    "{} is no server of detent, or an older one": "{0} 不是 detent 的服务器，或者版本较旧",
+    "{} is not a detent server, or is an older one": "{0} 不是 detent 的服务器，或者版本较旧",
     "{} is not guarded; decorate it with @guard.tool(…)": "{0} 未受保护；请用 @guard.tool(…) 修饰它",
     "{} is not one SSH public key; it is the file whose name ends in .pub": (
         "{0} 不是一个 SSH 公钥；公钥是名称以 .pub 结尾的文件"

@@ -15,7 +15,7 @@ from detent.agents.coding import active_context, delivery, lease, planning
 from detent.agents.coding import archive as archives
 from detent.agents.coding.commands.job_story import CodeNarrator
 from detent.agents.coding.job import FINAL, Job, job_of
-from detent.agents.coding.machine import CODING, OPERATIONS
+from detent.agents.coding.machine import OPERATIONS
 from detent.agents.coding.workspace import Repository
 from detent.core.run import Run
 from detent.core.status import Status
@@ -78,7 +78,7 @@ class Desk:
         if held:
             return held
         if self.caller.has_journal():
-            for summary in walk_runs(self.caller.reader, Query(name=CODING.name)):
+            for summary in walk_runs(self.caller.reader, Query(agent="coding")):
                 return summary.run_id
         raise Unknown(f"there is no coding job here; begin one: {self.caller.command('code', 'start', 'REQUIREMENT')}")
 
