@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -68,10 +68,9 @@ def explain_lack(lack: Lack, effect: str, source: str, place: str | None, seen_a
 
 
 class Ear(NamedTuple):
-    """What else is heard on the connection that listens."""
+    """What else is heard on the connection that listens, by channel."""
 
-    channel: str
-    hear: Callable[[str], None]
+    hears: Mapping[str, Callable[[str], None]]
     catch_up: Callable[[], Awaitable[None]]
 
 
@@ -158,7 +157,7 @@ class PostgresReader(RunReader):
             try:
                 connection = await psycopg.AsyncConnection.connect(self.database.conninfo, autocommit=True)
                 async with connection:
-                    for channel in (MOVED,) if ear is None else (MOVED, ear.channel):
+                    for channel in (MOVED,) if ear is None else (MOVED, *ear.hears):
                         await connection.execute(f"listen {channel}")
                     if ear is not None:
                         await ear.catch_up()  # what was said while nobody listened
@@ -183,4 +182,4 @@ class PostgresReader(RunReader):
                     for run_id in read_moved(heard.payload, self.mark):
                         self.tail.note_moved(run_id)
                 elif ear is not None:
-                    ear.hear(heard.payload)
+                    ear.hears[heard.channel](heard.payload)

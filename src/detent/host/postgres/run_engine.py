@@ -29,6 +29,7 @@ from detent.host.port import FindEffects
 from detent.host.postgres.connection import GONE, Database, explain, is_gone, join_messages, told_plainly
 from detent.host.postgres.database_clock import DatabaseClock
 from detent.host.postgres.fold_transaction import CommitCut, Folded, Make, WrongPresumption, fold_run
+from detent.host.postgres.job_queue import CHANNEL as JOBS
 from detent.host.postgres.job_queue import JobQueue
 from detent.host.postgres.journal import (
     NewEvents,
@@ -370,7 +371,14 @@ class PostgresRoom(Precautions):
     async def hear_others(self) -> None:
         """Hear what others have moved and which effects are to stop, for as long as this host is open."""
         self.reader.is_told = True
-        await self.reader.listen(lambda: not self.is_closing, Ear(ABORTED, self._hear_abort, self.stop_left))
+        hears: dict[str, Callable[[str], None]] = {ABORTED: self._hear_abort}
+        if self.is_working:
+            hears[JOBS] = lambda _: self.queue.wake_up()
+        await self.reader.listen(lambda: not self.is_closing, Ear(hears, self._catch_up))
+
+    async def _catch_up(self) -> None:
+        self.queue.wake_up()
+        await self.stop_left()
 
     def _hear_abort(self, payload: str) -> None:
         with suppress(ValueError):  # whoever may connect can say anything
