@@ -23,6 +23,7 @@ from detent.host.reading import Lack, StoreCheck, Unserved
 
 LOOK_S = 1.0  # a hint may be lost, so that one looks so often all the same
 TROUBLE_S = 0.5
+LOST_AFTER = 3  # a connection that was only cut is there again by then
 TEND_S = 5.0  # so often a process looks whether another stands still and holds a run
 PATIENCE_S = 5.0  # so long a call that anybody can make may lie there before somebody says that nobody works
 UNSERVED_MAX = 1000
@@ -72,6 +73,7 @@ class Ear(NamedTuple):
 
     hears: Mapping[str, Callable[[str], None]]
     catch_up: Callable[[], Awaitable[None]]
+    lose: Callable[[], None]  # the database does not answer, and has not for a moment
 
 
 class PostgresReader(RunReader):
@@ -153,10 +155,12 @@ class PostgresReader(RunReader):
 
     async def listen(self, is_wanted: Callable[[], bool], ear: Ear | None = None) -> None:
         """Hear what others have moved, and what else an ear is for, however often the connection is lost."""
+        failed = 0
         while is_wanted() and not self._is_closed:
             try:
                 connection = await psycopg.AsyncConnection.connect(self.database.conninfo, autocommit=True)
                 async with connection:
+                    failed = 0
                     for channel in (MOVED,) if ear is None else (MOVED, *ear.hears):
                         await connection.execute(f"listen {channel}")
                     if ear is not None:
@@ -164,6 +168,9 @@ class PostgresReader(RunReader):
                     await self._hear(connection, is_wanted, ear)
             except (psycopg.Error, OSError, JournalError):
                 self.tail.ring_all()  # whoever looks is told what is wrong
+                failed += 1
+                if ear is not None and failed == LOST_AFTER:
+                    ear.lose()
                 await asyncio.sleep(TROUBLE_S)
 
     async def _hear(self, connection: psycopg.AsyncConnection, is_wanted: Callable[[], bool], ear: Ear | None) -> None:

@@ -67,6 +67,7 @@ class PostgresRoom(Precautions):
     home: Path
     is_own_time: bool
     is_working: bool
+    on_silence: Callable[[], None]
     lease_s: float
     place: str
     hints: HintSender
@@ -374,7 +375,10 @@ class PostgresRoom(Precautions):
         hears: dict[str, Callable[[str], None]] = {ABORTED: self._hear_abort}
         if self.is_working:
             hears[JOBS] = lambda _: self.queue.wake_up()
-        await self.reader.listen(lambda: not self.is_closing, Ear(hears, self._catch_up))
+        await self.reader.listen(lambda: not self.is_closing, Ear(hears, self._catch_up, self._lose))
+
+    def _lose(self) -> None:
+        self.on_silence()
 
     async def _catch_up(self) -> None:
         self.queue.wake_up()
