@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -182,7 +182,8 @@ class PostgresReader(RunReader):
                 self.tail.ring_all()  # a hint may be lost, however many others come
                 look_at = now + LOOK_S
             if ear is not None and now >= tend_at:
-                await connection.execute(END_STANDING, (IDLE_S,))
+                with suppress(psycopg.errors.InsufficientPrivilege):  # some owners of servers keep that to themselves
+                    await connection.execute(END_STANDING, (IDLE_S,))
                 tend_at = now + TEND_S
             async for heard in connection.notifies(timeout=look_at - now, stop_after=1):
                 if heard.channel == MOVED:
