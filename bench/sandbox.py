@@ -37,7 +37,8 @@ async def _measured() -> dict[str, float]:
         home = Path(folder, ".detent")
         home.mkdir()
         Path(folder, "detent.policy.yaml").write_text("rules: []\n")
-        progress.attempt.set(progress.Attempt(Contract("c", "a", "shell"), "r", lambda *_: None, str(home)))
+        ground = progress.OffLimits(str(home))
+        progress.attempt.set(progress.Attempt(Contract("c", "a", "shell"), "r", lambda *_: None, ground))
         wanted = ["off", *(level for level, problem in sandbox.abilities().items() if not problem)]
         best: dict[str, float] = {}
         for _ in range(ROUNDS):

@@ -149,7 +149,9 @@ class FileRunner:
         plugins.unregister(name="terminalreporter")
         plugins.register(self)
         capture: Any = plugins.getplugin("capturemanager")
-        capture.stop_global_capturing()  # the files that it writes to are shared with the others
+        # The files that it writes to are shared with the others. They stay open: libraries kept them as `sys.stderr`.
+        capture.suspend_global_capture(in_=True)
+        self._shared, capture._global_capturing = capture._global_capturing, None
         capture.start_global_capturing()
         folder.mkdir(mode=0o700)
         temporary_folders(self._config)._basetemp = folder

@@ -40,8 +40,8 @@ def project(place: Path) -> Path:
 async def perform(place: Path, which: Effect, **given: Any) -> str:
     """Call an effect as a host would that has its home here; why it was refused, or nothing."""
     contract = Contract("work/do/1", "do", which.name, input=given, key="k")
-    guarded = (str(place / "rules.yaml"),)
-    token = progress.attempt.set(progress.Attempt(contract, "r", lambda *_: None, str(place / ".detent"), guarded))
+    ground = progress.OffLimits(str(place / ".detent"), (str(place / "rules.yaml"),))
+    token = progress.attempt.set(progress.Attempt(contract, "r", lambda *_: None, ground))
     try:
         await which.perform(contract)
     except EffectFailed as error:

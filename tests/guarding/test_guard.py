@@ -380,6 +380,54 @@ def test_models_go_in_and_out(guard: FunctionGuard) -> None:
     assert find_tool(settle).schema["properties"]["note"] == {"type": "string", "default": ""}
 
 
+def test_work_that_is_only_promised_is_not_done(guard: FunctionGuard) -> None:
+    async def pay_later() -> None: ...
+
+    class Teller:
+        async def __call__(self, amount: int) -> int:
+            return amount
+
+    promise = guard.tool("bank.promise", ask=False)(lambda: pay_later())  # noqa: PLW0108
+    with pytest.raises(InDoubt, match="yet to be done"):
+        promise()
+    teller = guard.tool("bank.teller", effect="pure")(Teller())
+    assert asyncio.run(teller(3)) == 3
+
+
+def test_arguments_of_a_model_reach_the_function_as_its_types_or_come_back(guard: FunctionGuard) -> None:
+    pydantic = pytest.importorskip("pydantic")
+    line = pydantic.create_model("Line", to=(str, ...), amount=(int, ...))
+    seen: list[Any] = []
+
+    def settle(first: int, /, lines: Any, **more: Any) -> object:
+        seen.append((first, lines, more))
+        return object()
+
+    settle.__annotations__["lines"] = list[line]
+    guard.tool("bank.settle", ask=False)(settle)
+    good = {"first": "1", "lines": [{"to": "ann", "amount": "5"}], "note": "x"}
+    said = json.loads(guard.run_tool("bank_settle", good, call_id="c1"))
+    assert said["status"] == "done", "a result that is no JSON is no failure"
+    assert seen == [(1, [line(to="ann", amount=5)], {"note": "x"})]
+    schema = guard.tools["bank.settle"].schema
+    assert schema["additionalProperties"] is True
+    assert schema["properties"]["lines"]["items"]["required"] == ["to", "amount"]
+    for bad in ({**good, "first": "many"}, {**good, "lines": [{"to": "ann", "amount": "many"}]}, "[1]", "{a: 1}"):
+        assert json.loads(guard.run_tool("bank_settle", bad, call_id="c2"))["status"] == "failed"
+    assert len(seen) == 1
+
+
+def test_arguments_that_were_edited_into_something_else_do_not_reach_the_function(guard: FunctionGuard) -> None:
+    paid: list[Any] = []
+    pay = make_pay(guard, paid)
+    with pytest.raises(Waiting) as asked:
+        pay("ann", 5)
+    answer(guard, asked.value, approved=True, args={"to": "ann", "amount": 5.5})
+    with pytest.raises(detent.EffectFailed, match="does not fit"):
+        pay("ann", 5)
+    assert paid == []
+
+
 def test_the_policy_has_its_say(till: Till) -> None:
     till.home.parent.joinpath("detent.policy.yaml").write_text(
         "version: 1\nrules:\n"
@@ -407,6 +455,8 @@ def test_what_cannot_be_guarded_is_said(guard: FunctionGuard) -> None:
         make_pay(guard, [])
     with pytest.raises(DefinitionError, match="have names"):
         guard.tool("b")(lambda *args: None)
+    with pytest.raises(DefinitionError, match="yields"):  # its body runs long after the call has "returned"
+        guard.tool("d")(lambda: (yield 1))
     with pytest.raises(Refused, match="not guarded"):
         guard.options(print)
     with pytest.raises(Refused, match="'block'"):

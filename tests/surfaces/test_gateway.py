@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import sys
+import tomllib
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -24,6 +25,7 @@ from mcp.types import (
 import detent
 from detent import ContractMoved
 from detent.define.policy import load_policy
+from detent.errors import Refused
 from detent.kit.client_config import ServerEntry, client_files, install, uninstall
 from detent.surfaces.mcp.gateway_entry import open_gateway
 from detent.surfaces.mcp.passed_reading import make_addresses, make_names
@@ -31,6 +33,7 @@ from tests.effort import PATIENCE_S
 from tests.surfaces import command
 
 UPSTREAM = Path(__file__).with_name("upstream.py")
+HOSTILE = Path(__file__).with_name("hostile.py")
 
 
 @pytest.fixture
@@ -308,6 +311,49 @@ async def test_new_words_inside_the_arguments_are_asked_about_and_shown(folder: 
         assert not (await connected.call_tool("up__see", {"word": "x"})).is_error
 
 
+def write_hostile(folder: Path, mode: str, **more: Any) -> None:
+    """A server that behaves in some way, beside a good one."""
+    good = {"command": sys.executable, "args": [str(UPSTREAM), str(folder / "notes"), "Pay."], "trusted": True}
+    bad = {"command": sys.executable, "args": [str(HOSTILE), mode], "trusted": True, "protocol": "legacy", **more}
+    folder.joinpath("detent.mcp.yaml").write_text(json.dumps({"servers": {"bad": bad, "up": good}}))
+
+
+async def test_a_server_that_never_answers_a_call_does_not_hold_the_client(folder: Path) -> None:
+    write_hostile(folder, "never", timeout=0.5, tools={"plain": {"effect": "pure"}})
+    async with client(folder) as connected:
+        assert "did not answer within 0.5 s" in text(await connected.call_tool("bad__plain", {}))
+    write_hostile(folder, "never", timeout=0.5, tools={"plain": {"effect": "irreversible"}})
+    async with client(folder) as connected:
+        await approve(folder, await connected.call_tool("bad__plain", {}))
+        assert "did not answer within 0.5 s" in text(await connected.call_tool("bad__plain", {}))
+        assert "may already have happened" in text(await connected.call_tool("bad__plain", {}))
+
+
+async def test_what_one_server_says_wrongly_is_no_harm_to_the_others(folder: Path) -> None:
+    write_hostile(folder, "no schemas")
+    async with client(folder) as connected:
+        tools = {tool.name: tool for tool in (await connected.list_tools()).tools}
+        assert tools["bad__plain"].input_schema == tools["bad__empty"].input_schema == {"type": "object"}
+        assert text(await connected.call_tool("bad__plain", {})) == "plain"
+        assert [str(one.uri) for one in (await connected.list_resources()).resources] == ["note://one"]
+        assert [one.name for one in (await connected.list_prompts()).prompts] == ["up__greet"]
+
+
+async def test_a_server_that_takes_long_keeps_nobody_waiting(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("detent.surfaces.mcp.gateway.OPENING_S", 5.0)
+    write_hostile(folder, "silent")
+    async with open_gateway(folder / ".detent", None) as gateway, Client(gateway.server) as connected:
+        assert "has not answered yet" in gateway.problems["bad"]
+        assert text(await connected.call_tool("up__look", {"word": "x"})) == "seen x"
+
+
+async def test_tools_that_are_too_many_are_said_to_be(folder: Path) -> None:
+    write_hostile(folder, "many")
+    async with open_gateway(folder / ".detent", None) as gateway, Client(gateway.server) as connected:
+        assert "more tools than 2000" in gateway.problems["bad"]
+        assert len((await connected.list_tools()).tools) > 2000
+
+
 def test_names_of_two_servers_never_meet() -> None:
     pairs = [
         ("a", "b__c"),
@@ -335,14 +381,19 @@ async def test_a_client_that_it_was_installed_into_starts_it(folder: Path, monke
     assert await installing.wait() == 0
     entry = json.loads(file.read_text())["mcpServers"]["detent"]
     started = StdioServerParameters(command=entry["command"], args=entry["args"], env=entry["env"], cwd="/")
-    async with Client(stdio_client(started)) as connected:
+    with folder.joinpath("log").open("w") as log:  # the default is what stderr was at the import, closed since
+        await pay_through(folder, Client(stdio_client(started, errlog=log)))
+    assert uninstall(client_files(folder)["claude-code"])
+    assert json.loads(file.read_text()) == before
+    assert notes(folder) == ["paid 7"]
+
+
+async def pay_through(folder: Path, client: Client) -> None:
+    async with client as connected:
         assert text(await connected.call_tool("up__look", {"word": "x"})) == "seen x"
         waiting = await connected.call_tool("up__pay", {"amount": 7})
         await approve(folder, waiting)
         assert text(await connected.call_tool("up__pay", {"amount": 7})) == "paid 7"
-    assert uninstall(client_files(folder)["claude-code"])
-    assert json.loads(file.read_text()) == before
-    assert notes(folder) == ["paid 7"]
 
 
 @pytest.mark.parametrize("name", ["claude-desktop", "cursor", "vscode", "codex"])
@@ -365,8 +416,6 @@ def test_files_of_clients_get_one_entry_and_lose_nothing(
         assert json.loads(once)[file.key]["detent"]["args"] == entry.args
         assert json.loads(once)["a"] == [1]
     else:
-        import tomllib
-
         known = tomllib.loads(once)
         assert known["mcp_servers"]["detent"]["env"] == entry.env
         assert known["mcp_servers"]["other"] == {"command": "true"}
@@ -374,3 +423,65 @@ def test_files_of_clients_get_one_entry_and_lose_nothing(
     assert uninstall(file)
     assert not uninstall(file)
     assert "detent" not in file.path.read_text()
+
+
+MINE = 'model = "x"\n[mcp_servers.detent] # mine\ncommand = "mine"\n'
+
+
+@pytest.mark.parametrize(
+    ("client", "before"),
+    [
+        ("codex", MINE),
+        ("codex", "[mcp_servers]\r\ndetent = {command = 'mine'}\r\n"),
+        ("claude-code", '{"mcpServers": {"detent": {"command": "detent", "args": ["mcp"]}}, "x": 1.50}'),
+        ("cursor", '{\n\t"x": null\n}'),
+    ],
+)
+def test_what_was_in_a_clients_file_is_there_again_after_it(
+    client: str, before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    file = client_files(tmp_path)[client]
+    file.path.parent.mkdir(exist_ok=True)
+    real = tmp_path / "real"
+    real.write_bytes(before.encode())
+    file.path.symlink_to(real)
+    entry = ServerEntry("detent", ["gateway"], {"A": "\U0001f511 b"})
+    assert install(file, entry)
+    assert not install(file, entry), "it is there"
+    load = json.loads if file.key else tomllib.loads
+    now = load(real.read_bytes().decode())
+    servers = now.pop(file.key or "mcp_servers")
+    was = load(before)
+    assert {name: one for name, one in servers.items() if one.get("args") != ["gateway"]} == was.pop(
+        file.key or "mcp_servers", {}
+    )
+    assert now == was
+    (ours,) = [one for one in servers.values() if one.get("args") == ["gateway"]]
+    assert ours["env"] == entry.env
+    assert uninstall(file)
+    assert not uninstall(file), "what is called like it is not taken for it"
+    assert (file.path.is_symlink(), real.read_bytes().decode()) == (True, before)
+
+
+@pytest.mark.parametrize(
+    ("client", "before"),
+    [
+        ("codex", 'model = "x\n'),
+        ("codex", "mcp_servers = {}\n"),
+        ("vscode", '// mine\n{"servers": {}}'),
+        ("cursor", '{"a": 1, "a": 2}'),
+        ("cursor", "[]"),
+        ("cursor", '{"mcpServers": []}'),
+    ],
+)
+def test_a_clients_file_that_cannot_be_changed_safely_is_left_alone(
+    client: str, before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    file = client_files(tmp_path)[client]
+    file.path.parent.mkdir(exist_ok=True)
+    file.path.write_text(before)
+    with pytest.raises(Refused, match="by hand"):
+        install(file, ServerEntry("detent", ["gateway"], {}))
+    assert file.path.read_text() == before

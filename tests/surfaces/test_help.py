@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from detent.core.status import Status
 from detent.host.reading import Summary
+from detent.kit.run_index import FoundRun
 from detent.kit.safe_text import wide
 from detent.surfaces.cli import main
 from detent.surfaces.cli import missing_extra as extra_module
-from detent.surfaces.cli.live_view import fit_list
+from detent.surfaces.cli.live_view import fit_list, list_found
 from detent.surfaces.cli.missing_extra import find_missing_extras
 from tests.surfaces.command import Detent
 
@@ -40,16 +41,20 @@ def test_every_extra_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPa
     assert find_missing_extras() == {"server": ["nh3"], "notebook": ["nh3"], "llm": ["openai"], "mcp": ["mcp"]}
 
 
+OWN = [f"detent.surfaces.mcp{name}" for name in ("", ".stdio_server", ".mcp_server", ".gateway_entry")]
+
+
+@pytest.mark.parametrize("command", ["mcp", "gateway"])
 def test_mcp_without_its_extra_says_which(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     absent: dict[str, ModuleType | None] = dict.fromkeys(name for name in sys.modules if name.startswith("mcp"))
-    for name in (*absent, "mcp", "mcp.server", "detent.surfaces.mcp.stdio_server", "detent.surfaces.mcp.mcp_server"):
+    for name in (*absent, "mcp", "mcp.server", *OWN):
         if name.startswith("detent"):
             monkeypatch.delitem(sys.modules, name, raising=False)
         else:
             monkeypatch.setitem(sys.modules, name, None)
-    assert main(["--home", str(tmp_path / ".detent"), "mcp"]) == 2
+    assert main(["--home", str(tmp_path / ".detent"), command]) == 2
     assert "pip install 'detent[mcp]'" in capsys.readouterr().err
 
 
@@ -68,3 +73,6 @@ def test_a_list_fits_a_narrow_terminal(names: list[tuple[str, str]], width: int)
     lines = list(fit_list(runs, width))
     assert all(wide(line) <= width for line, _ in lines)
     assert sum("run0000" in line for line, _ in lines) == len(runs)
+    found = list(list_found([FoundRun(run, {"customer": "Nordwind"}) for run in runs], width))
+    assert all(wide(line) <= width for line, _ in found)
+    assert sum("Nordwind" in line for line, _ in found) == len(runs)

@@ -73,12 +73,14 @@ async def test_an_mcp_client_has_its_user_decide_about_a_run_in_a_database(machi
     (front.folder / "steps.yaml").write_text(STEPS)
     parameters = StdioServerParameters(command=DETENT, args=["mcp"], cwd=front.folder, env=front.env)
     known = Implementation(name="tester", version="1")
-    async with Client(stdio_client(parameters), elicitation_callback=Person(YES), client_info=known) as connected:
-        begun = await call(connected, "run_start", workflow="steps.yaml", key="k1")
-        assert (begun["status"], begun["state"]) == ("waiting", "asking")
-        decision = await call(connected, "approval_request", run=begun["run_id"])
-        assert (decision["answer"], decision["by"]) == ("approved", "mcp:tester")
-        assert decision["run"]["status"] == "completed"
+    with (front.folder / "mcp.log").open("w") as log:  # the default is what stderr was at the import, closed since
+        line = stdio_client(parameters, errlog=log)
+        async with Client(line, elicitation_callback=Person(YES), client_info=known) as connected:
+            begun = await call(connected, "run_start", workflow="steps.yaml", key="k1")
+            assert (begun["status"], begun["state"]) == ("waiting", "asking")
+            decision = await call(connected, "approval_request", run=begun["run_id"])
+            assert (decision["answer"], decision["by"]) == ("approved", "mcp:tester")
+            assert decision["run"]["status"] == "completed"
     assert front("show", begun["run_id"], "--json").json["status"] == "completed"
     assert machines.log("front") == "1\n2\n"
 

@@ -9,9 +9,11 @@ import pytest
 
 from detent.effects.mcp import Offer
 from detent.effects.mcp.catalogue import Hints
+from detent.effects.mcp.config import Resolver
 from detent.errors import Refused
 from detent.kit.available_effects import read_servers
-from detent.kit.server_proposal import insert_block, parse_pasted, propose_kind
+from detent.kit.pasted_block import parse_pasted
+from detent.kit.server_proposal import insert_block, propose_kind
 from tests.surfaces import command
 
 UPSTREAM = Path(__file__).with_name("upstream.py")
@@ -62,8 +64,54 @@ def test_a_pasted_block_works_at_once(tmp_path: Path) -> None:
     assert add("--yes").returncode == 2, "it is there already"
 
 
+ONE = '"one": {"command": "x", "args": ["//a", 1], "env": {"PORT": 8080}}'
+WANTED = {"one": {"command": "x", "args": ["//a", "1"], "env": {"PORT": "8080"}}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{%s}",
+        '{"mcpServers": {%s}}',
+        '{"inputs": [], "servers": {%s}}',
+        '"mcpServers": {%s}',
+        "%s,",
+        '```json\n{"mcpServers": {%s}}\n```\n',
+        '{ // mine\n"mcpServers": {%s, /* no\nmore */ }, }',
+    ],
+)
+def test_a_block_is_read_as_people_paste_it(text: str) -> None:
+    assert parse_pasted(text % ONE) == (WANTED, [])
+
+
+def test_what_other_programs_say_is_said_in_our_words_or_named() -> None:
+    servers, notes = parse_pasted(
+        """{"My Server!": {"serverUrl": "https://x.example/mcp", "type": "streamableHttp", "autoApprove": ["pay"],
+            "headers": {"Authorization": "Bearer ${input:api-key}"}, "timeout": 30000, "enabled": true},
+            "off": {"command": "x", "env": {"K": "${env:Home}"}, "enabled": false}}"""
+    )
+    assert servers == {
+        "My-Server": {
+            "url": "https://x.example/mcp", "headers": {"Authorization": "Bearer ${API_KEY}"}, "timeout": 30.0
+        },
+        "off": {"command": "x", "env": {"K": "${Home}"}, "disabled": True},
+    }  # fmt: skip
+    told = "\n".join(notes)
+    assert all(word in told for word in ("`My-Server`", "autoApprove", "${API_KEY}", "${Home}"))
+
+
+def test_a_secret_that_stands_in_a_pasted_block_is_hidden_where_it_comes_back() -> None:
+    resolver = Resolver("one")
+    resolver.texts({"API_KEY": "correct-horse", "LOG_LEVEL": "everything"})
+    resolver.texts({"Authorization": "Bearer staple-battery"})
+    said = resolver.hide("correct-horse staple-battery everything")
+    assert "horse" not in said
+    assert "staple" not in said
+    assert "everything" in said
+
+
 def test_what_cannot_be_added_is_said(tmp_path: Path) -> None:
-    for text in ("{", "[]", "{}", '{"a": 1}'):
+    for text in ("{", "[]", "{}", '{"a": 1}', '{"a b": {}, "a-b": {}}', '{"é": {}}'):
         with pytest.raises(Refused):
             parse_pasted(text)
     file = tmp_path / "detent.mcp.yaml"

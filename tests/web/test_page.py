@@ -10,7 +10,7 @@ from playwright.sync_api import Request, expect
 
 from tests.effort import TIMES
 from tests.web.conftest import Look
-from tests.web.kit import DETENT, ROOT, Stage, gone, shown, until
+from tests.web.kit import DETENT, ROOT, Stage, gone, press, shown, until
 
 SOURCES = ROOT / "web" / "src"
 SOMETHING = "main .card:visible, main .timeline:visible, main .queue:visible"
@@ -47,6 +47,57 @@ def test_the_list_is_live_and_its_filter_is_in_the_address(stage: Stage, look: L
     expect(page.get_by_role("button", name="waiting", exact=True)).to_have_attribute("aria-pressed", "true")
     shown(page.get_by_role("link", name="journey")).click()
     shown(page.get_by_role("heading", name="Parcel on its way"))
+
+
+PARCEL = """\
+name: parcel
+input: {customer: string, weight: integer, api_key: string}
+attributes: {customer: "{{ context.customer }}", weight: "{{ context.weight }}", api_key: "{{ context.api_key }}"}
+states:
+  begin: {type: initial}
+  held: {type: wait, for: [{event: go}], timeout: 7d}
+  sent: {type: final}
+  late: {type: error}
+transitions: [{from: begin, to: held}, {from: held, to: sent}, {from: held, to: late, on: error}]
+"""
+
+
+def test_attributes_are_columns_that_sort_find_and_choose_runs(stage: Stage, look: Look) -> None:
+    (stage.folder / "parcel.yaml").write_text(PARCEL)
+    runs = {
+        name: stage.start("parcel.yaml", {"customer": name, "weight": weight, "api_key": "k-12345"})
+        for name, weight in (("Nordwind", 20), ("北风公司", 3), ("Ferris", 100))
+    }
+    page = look().go("#/runs?machine=parcel")
+    column = page.locator("td:nth-child(5)")
+    expect(column).to_have_text([re.compile("Ferris"), re.compile("北风公司"), re.compile("Nordwind")])
+    page.get_by_role("button", name="weight").click()
+    expect(page).to_have_url(re.compile("sort=weight"))
+    expect(column).to_have_text([re.compile("北风公司"), re.compile("Nordwind"), re.compile("Ferris")])
+    expect(page.get_by_role("columnheader", name="weight")).to_have_attribute("aria-sort", "ascending")
+    expect(page.locator("main")).not_to_contain_text("k-12345")
+    page.get_by_label("Search text").fill("北风")
+    expect(column).to_have_text([re.compile("北风公司")])
+    page.get_by_label("Search text").fill("")
+    page.get_by_label("Condition").fill("weight > 10")
+    page.get_by_label("Condition").press("Enter")
+    expect(page.locator(".lede")).to_have_text("2 found")
+    # What is done to them is looked at first; what has moved on since is left as it is.
+    page.get_by_role("button", name="Act on these…").click()
+    page.get_by_label("What to do").select_option("signal")
+    page.get_by_label("Name of the signal").fill("go")
+    shown(page.get_by_role("button", name="Signal: 2 runs"))
+    stage.tell(runs["Ferris"], "go")
+    until(lambda: stage.status(runs["Ferris"]) == "completed")
+    press(page.get_by_role("button", name="Signal: 2 runs"))
+    expect(page.get_by_role("dialog")).to_contain_text("1 of 2 done.")
+    assert [stage.status(runs[name]) for name in runs] == ["completed", "waiting", "completed"]
+    page.keyboard.press("Escape")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("Figures")
+    shown(page.get_by_role("option", name="Go to Figures"))
+    page.keyboard.press("Enter")
+    shown(page.get_by_role("heading", name="Figures"))
 
 
 def test_the_list_tells_age_state_question_and_cost(stage: Stage, look: Look) -> None:

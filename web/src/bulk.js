@@ -5,6 +5,7 @@ import { Dialog, Ends } from "./dialog.js";
 import { useGuard } from "./guard.js";
 import { Status } from "./status.js";
 import { Text } from "./text.js";
+import { brief } from "./secret.js";
 import { say } from "./toast.js";
 import { call } from "./wire.js";
 
@@ -26,17 +27,20 @@ export function Bulk({ selection, close }) {
   const isReady = !NEEDED.includes(verb) || Boolean(word.trim());
   const labels = { cancel: _("Reason"), settle: _("Reason"), signal: _("Name of the signal"), migrate: _("File of the definition, such as release.yaml") };
   useEffect(() => {
-    if (!isReady) { setSeen(null); return undefined; }
-    const wait = setTimeout(() => call("/api/bulk", { ...body, preview: true }).then(setSeen).catch((error) => say(error.message, "harm")), 250);
-    return () => clearTimeout(wait);
+    setSeen(null); // what was looked at was looked at for something else
+    if (!isReady) return undefined;
+    const abort = new AbortController();
+    const wait = setTimeout(() => call("/api/bulk", { ...body, preview: true }, abort).then(setSeen).catch((error) => { if (!abort.signal.aborted) say(error.message, "harm"); }), 250);
+    return () => { clearTimeout(wait); abort.abort(); };
   }, [verb, NEEDED.includes(verb) ? word : ""]);
   const able = (seen?.runs || []).filter((one) => !one.problem);
+  const shown = seen?.is_preview ? [...able, ...seen.runs.filter((one) => one.problem)] : seen?.runs || [];
   const send = async (event) => {
     event.preventDefault();
     setBusy(true);
     try {
-      // Exactly those that were looked at: what has begun to fit since is not touched.
-      const report = await call("/api/bulk", { ...body, text: "", where: "", status: [], machine: "", runs: able.map((one) => one.run_id) }, { isLong: true });
+      // Exactly those that were looked at, as they were: what has begun to fit since, or moved on, is not touched.
+      const report = await call("/api/bulk", { ...body, text: "", where: "", status: [], machine: "", runs: able.map((one) => one.run_id), seen: Object.fromEntries(able.map((one) => [one.run_id, one.mark || ""])) }, { isLong: true });
       setSeen(report);
       say(_("{done} of {count} done.", { done: report.done, count: report.runs.length }));
     } catch (error) { say(error.message, "harm"); }
@@ -47,6 +51,6 @@ export function Bulk({ selection, close }) {
     ${verb === "settle" && html`<div class="field"><label for="bulk-outcome">${_("What became of each call")}</label><select id="bulk-outcome" value=${outcome} onChange=${(event) => setOutcome(event.target.value)}>${Object.entries(OUTCOMES()).map(([name, title]) => html`<option value=${name}>${title}</option>`)}</select></div>`}
     ${labels[verb] && html`<div class="field"><label for="bulk-word">${labels[verb]}</label><input id="bulk-word" value=${word} onInput=${(event) => setWord(event.target.value)} /></div>`}
     <p role="status">${seen && (seen.is_preview ? _("{able} of {count} runs that fit; the others stay as they are.", { able: able.length, count: seen.matching }) : _("{done} of {count} done.", { done: seen.done, count: seen.runs.length }))}</p>
-    <ul class="bulk" tabIndex="0" aria-label=${_("Runs")}>${(seen?.runs || []).map((one) => html`<li key=${one.run_id}><span class="mono">${one.run_id}</span><span class="grow cut"><${Text} value=${`${one.machine} · ${one.state}`} /></span>${one.problem ? html`<small class="faint"><${Text} value=${one.problem} /></small>` : one.is_done ? html`<span class="tag good">${_("done")}</span>` : html`<${Status} status=${one.status} />`}</li>`)}</ul>
-    <${Ends} close=${close}>${seen?.is_preview !== false && html`<button class=${verb === "cancel" || verb === "settle" ? "harm" : "main"} disabled=${isDead || isBusy || !able.length}>${_("{verb}: {count} runs", { verb: VERBS()[verb], count: able.length })}</button>`}</${Ends}></form></${Dialog}>`;
+    <ul class="bulk" tabIndex="0" aria-label=${_("Runs")}>${shown.map((one) => html`<li key=${one.run_id}><span class="mono">${one.run_id}</span><span class="grow cut"><${Text} value=${[one.machine, one.state, ...(one.calls || []).map((each) => `${each.effect} ${brief(each.input, 120)}`)].join(" · ")} /></span>${one.problem ? html`<small class="faint"><${Text} value=${one.problem} /></small>` : one.is_done ? html`<span class="tag good">${_("done")}</span>` : html`<${Status} status=${one.status} />`}</li>`)}</ul>
+    <${Ends} close=${close}>${seen?.is_preview !== false && html`<button class=${verb === "cancel" || verb === "settle" ? "harm" : "main"} disabled=${isDead || isBusy || !able.length}>${able.length === 1 ? _("{verb}: 1 run", { verb: VERBS()[verb] }) : _("{verb}: {count} runs", { verb: VERBS()[verb], count: able.length })}</button>`}</${Ends}></form></${Dialog}>`;
 }

@@ -13,7 +13,7 @@ import { isVerbose } from "./slash.js";
 import { Text } from "./text.js";
 import { say } from "./toast.js";
 import { Turn } from "./view/chat.js";
-import { brief } from "./value.js";
+import { brief } from "./secret.js";
 import { call, query, returned } from "./wire.js";
 
 const TURNS = 10; // shown at first, and added by "Show earlier"

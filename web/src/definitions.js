@@ -11,7 +11,8 @@ import { Sentence } from "./sentence.js";
 import { Text } from "./text.js";
 import { say } from "./toast.js";
 import { Triggers } from "./triggers.js";
-import { Value, brief } from "./value.js";
+import { brief } from "./secret.js";
+import { Value } from "./value.js";
 import { call, query, returned } from "./wire.js";
 
 const OPEN = -4; // depth at which a value begins that is to be seen with all its parts: what differs must not be folded away

@@ -60,7 +60,13 @@ function Progress({ sum, x, y, width }) {
 
 const LETTERS = { p: "pending", r: "running", w: "waiting", c: "completed", f: "failed" };
 
-function Node({ node, isLit, isSeen, mark, lit, lanes, open }) {
+/** The name of a state in a picture that is too small for its own letters: as much of it as can be read, or nothing. */
+function TinyName({ node: { box, text }, size }) {
+  const letters = Math.floor((box.width - 8) / (size * 0.58));
+  return letters >= 3 && size < box.height && html`<text class="name" style=${{ fontSize: `${size}px` }} x=${box.x + box.width / 2} y=${box.y + box.height / 2 + size * 0.35}>${shorten(text, letters)}</text>`;
+}
+
+function Node({ node, isLit, isSeen, mark, lit, lanes, open, tinySize = 0 }) {
   const { box } = node;
   const marks = node.marks.length ? node.marks : node.is_end ? [node.kind] : [];
   const height = NAME_LINE + (node.details.length + node.lanes.length) * SMALL_LINE + (node.lanes.length ? 4 : 0);
@@ -89,7 +95,7 @@ function Node({ node, isLit, isSeen, mark, lit, lanes, open }) {
     ${node.is_end && html`<rect class="inner" x=${box.x + 3.5} y=${box.y + 3.5} width=${box.width - 7} height=${box.height - 7} rx=${Math.min(19, box.height / 2 - 3)} />`}
     ${node.is_initial && html`<g><circle class="dot" cx=${middle} cy=${box.y - 24} r="5" /><path class="wire" d=${`M${middle} ${box.y - 19}V${box.y - 4}`} /><path class="tip" d=${tip([[middle, box.y - 19], [middle, box.y]])} /></g>`}
     ${marks.slice(0, 2).map((mark, at) => html`<path class="mark" d=${MARKS[mark]} transform=${`translate(${middle - half - 12 - at * 20} ${top - 12})`} />`)}
-    <text class="name" x=${middle + shift} y=${top}>${name}</text>${parts}</g>`;
+    ${tinySize ? html`<${TinyName} node=${node} size=${tinySize} />` : html`<text class="name" x=${middle + shift} y=${top}>${name}</text>`}${parts}</g>`;
 }
 
 function Edge({ edge, isTaken }) {
@@ -133,17 +139,20 @@ export function Machine({ graph, lit = "", status = "", seen, marks = {}, isSmal
   // An edge that is taken is drawn anew, above the others: Chromium keeps the colours of one that is moved and changed at once.
   const keyOf = (edge) => `${edge.source} ${edge.target} ${isTaken(edge)}`;
   const edges = [...graph.edges].sort((a, b) => Number(isTaken(a)) - Number(isTaken(b)));
-  return html`<svg ref=${svg} class=${`machine ${status} ${isSmall && Math.min(THUMB_WIDTH / width, THUMB_HEIGHT / height) < LEAST ? "tiny" : ""}`} role="img" aria-label=${describe(graph, lit, status)} viewBox=${`0 0 ${width} ${height}`}
+  const fit = Math.min(THUMB_WIDTH / width, THUMB_HEIGHT / height);
+  const tinySize = isSmall && fit < LEAST ? TINY_LETTER / fit : 0;
+  return html`<svg ref=${svg} class=${`machine ${status} ${tinySize ? "tiny" : ""}`} role="img" aria-label=${describe(graph, lit, status)} viewBox=${`0 0 ${width} ${height}`}
       width=${isSmall ? undefined : width * scale} height=${isSmall ? undefined : height * scale}>
     <g transform=${`translate(${MARGIN} ${MARGIN})`}>
       ${edges.map((edge) => html`<${Edge} key=${keyOf(edge)} edge=${edge} isTaken=${isTaken(edge)} />`)}
       ${!isSmall && edges.map((edge) => html`<${Labels} key=${keyOf(edge)} edge=${edge} isTaken=${isTaken(edge)} />`)}
-      ${graph.nodes.map((node) => html`<${Node} key=${node.id} node=${node} isLit=${node.id === here} isSeen=${isSeen(node)} mark=${marks[node.id]} lit=${lit} lanes=${lanes} open=${open} />`)}
+      ${graph.nodes.map((node) => html`<${Node} key=${node.id} node=${node} isLit=${node.id === here} isSeen=${isSeen(node)} mark=${marks[node.id]} lit=${lit} lanes=${lanes} open=${open} tinySize=${tinySize} />`)}
     </g></svg>`;
 }
 
 const [THUMB_WIDTH, THUMB_HEIGHT] = [280, 166];
 const LEAST = 0.6; // smaller than that nobody reads the names; the rest is then reached by moving the picture
+const TINY_LETTER = 8.5; // pixels of a letter in a thumbnail
 const [MIN, MAX, STEP] = [0.15, 2.5, 1.25];
 const WHOLE = "whole";
 const MANY = 8; // states; of fewer, everybody finds theirs

@@ -102,5 +102,6 @@ export function Inbox() {
           ${runId && !trouble && !item && !decided && html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`}
           ${runId && (item || decided) && html`<${Question} key=${chosen} item=${item} decided=${decided} takesKeys=${true} onDecided=${onDecided} next=${next} isFocused=${Boolean(item)} />`}
           ${!runId && (isAllDecided || (isEmpty && wide.matches)) && html`<${Quiet} isFiltered=${isFiltered && Boolean(desk.total.value)} />`}
+          ${!runId && isGrouped && wide.matches && desk.groups.value.length > 0 && html`<div class="card empty"><h2>${_("Choose a group")}</h2><p>${_("It opens as a list of its questions, oldest first.")}</p></div>`}
           <${Offer} /></div></div>`}`;
 }

@@ -15,7 +15,7 @@ addEventListener("keydown", (event) => {
   if ((event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey && event.key.toLowerCase() === "k") { event.preventDefault(); isOpen.value = !isOpen.value; }
 });
 
-const places = () => [["inbox", _("Inbox")], ["runs", _("Runs")], ["chat", _("Chat")], ["definitions", _("Definitions")]]
+const places = () => [["inbox", _("Inbox")], ["runs", _("Runs")], ["chat", _("Chat")], ["definitions", _("Definitions")], ["figures", _("Figures")]]
   .map(([name, title]) => ({ key: name, href: address([name]), title, kind: _("Go to") }));
 
 /** What the server knows, kind by kind as it comes; a kind that cannot be had is left out. */
@@ -49,6 +49,7 @@ function Finder({ close }) {
   const press = (event) => {
     const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
     if (by) { event.preventDefault(); setAt((at + by + all.length) % (all.length || 1)); }
+    if (event.key === "Escape") { event.preventDefault(); close(); } // else a search field is only emptied by it
     if (event.key === "Enter" && all[at]) { event.preventDefault(); close(); location.hash = all[at].href; }
   };
   return html`<div class="palette"><input type="search" role="combobox" aria-expanded="true" aria-controls="palette-list" aria-activedescendant=${all[at] ? `palette-${at}` : undefined} aria-label=${_("Find a place, question, run or definition")} placeholder=${_("Find a place, question, run or definition")}

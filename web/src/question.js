@@ -12,7 +12,8 @@ import { address } from "./route.js";
 import { Status } from "./status.js";
 import { Said, Text, hasOdd } from "./text.js";
 import { say } from "./toast.js";
-import { Value, brief } from "./value.js";
+import { brief } from "./secret.js";
+import { Value } from "./value.js";
 import { call } from "./wire.js";
 
 const LONG = 160; // letters of a question; more of them are written smaller

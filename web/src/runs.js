@@ -10,6 +10,7 @@ import { address, place, tune } from "./route.js";
 import { STATUSES, Status, word } from "./status.js";
 import { Sentence, told } from "./sentence.js";
 import { Text } from "./text.js";
+import { cover } from "./secret.js";
 import { call, query, returned } from "./wire.js";
 
 const SPANS = { "": () => _("any time"), 3600: () => _("last hour"), 86400: () => _("last day"), 604800: () => _("last week"), 2592000: () => _("last month") };
@@ -44,9 +45,11 @@ async function readPage(filter, before, abort) {
 /** A search looks at the newest runs only: of more it knows that they are there. */
 const countOf = ({ total, is_cut: isCut }) => `${total.toLocaleString()}${isCut ? "+" : ""}`;
 
-/** How many there are, of which the list knows its first page; asked for beside it, for the index may have to catch up. */
-const countAll = (filter, abort) => call(`/api/search${query({ ...selected(filter), limit: 1 })}`, undefined, abort).then(countOf);
-const RECOUNT_MS = 10_000; // at most so often while runs move
+/** How many there are, and the attributes of the newest: the index knows both, and may have to catch up first. */
+const lookUp = (filter, abort) => call(`/api/search${sought(filter)}`, undefined, abort);
+const LOOK_MS = 3000; // at most so often while runs move
+const wide = matchMedia("(min-width: 1200px)");
+const columnsOf = (lines) => [...new Set((lines || []).flatMap((line) => Object.keys(line.attributes || {})))].slice(0, wide.matches ? 4 : 2); // what is more stands below the name
 
 function fits(line, filter) {
   if (filter.status.length && !filter.status.includes(line.status)) return false;
@@ -61,13 +64,26 @@ const OWN_SORTS = { "": () => _("newest first"), started_at: () => _("oldest fir
 const sorts = (lines) => [...Object.keys(OWN_SORTS), ...new Set((lines || []).flatMap((line) => Object.keys(line.attributes || {})).flatMap((name) => [name, `-${name}`]))];
 const sortWord = (name) => (OWN_SORTS[name] ? OWN_SORTS[name]() : name.startsWith("-") ? _("{name}, highest first", { name: name.slice(1) }) : _("{name}, lowest first", { name }));
 
-function Row({ line, isNew, isHere }) {
+function Attribute({ name, value }) {
+  const said = value === undefined ? undefined : String(cover(name, value));
+  return html`<td class=${`attribute cut ${typeof value === "number" ? "number" : ""}`} title=${said}>${said !== undefined && html`<span class="faint label"><${Text} value=${name} /></span> <${Text} value=${said} />`}</td>`;
+}
+
+/** The head of an attribute's column: a press sorts by it, and another one turns that round. */
+function SortBy({ name, sort }) {
+  const way = sort === name ? "ascending" : sort === `-${name}` ? "descending" : undefined;
+  return html`<th scope="col" class="attribute" aria-sort=${way}><button class="link cut" title=${sortWord(way === "ascending" ? `-${name}` : name)} onClick=${() => tune({ sort: way === "ascending" ? `-${name}` : name })}><${Text} value=${name} />${way ? html`<span aria-hidden="true">${way === "ascending" ? " ↑" : " ↓"}</span>` : null}</button></th>`;
+}
+
+function Row({ line, columns, isNew, isHere }) {
+  const more = Object.entries(line.attributes || {}).filter(([name]) => !columns.includes(name));
   const asked = line.waiting[0];
   const isAlarming = line.alarms?.length > 0;
   return html`<tr class=${`${isNew ? "new" : ""} ${isAlarming ? "alarming" : ""}`} aria-current=${isHere ? "true" : undefined}>
     <td class="is"><${Status} status=${line.status} failed=${line.failed} /></td>
-    <td class="name"><a href=${address(["runs", line.run_id])}><${Text} value=${line.machine} /></a><small>${short(line.run_id, 16)}</small>${Object.entries(line.attributes || {}).map(([name, value]) => html`<span class="tag attribute" key=${name}><span class="faint"><${Text} value=${name} /></span> <${Text} value=${String(value)} /></span>`)}</td>
+    <td class="name"><a href=${address(["runs", line.run_id])}><${Text} value=${line.machine} /></a><small>${short(line.run_id, 16)}</small>${more.map(([name, value]) => html`<span class="tag attribute" key=${name}><span class="faint"><${Text} value=${name} /></span> <${Text} value=${String(cover(name, value))} /></span>`)}</td>
     <td class="in"><span class="state"><${Text} value=${line.state} /></span></td>
+    ${columns.map((name) => html`<${Attribute} key=${name} name=${name} value=${line.attributes?.[name]} />`)}
     <td class="asked cut">${isAlarming ? html`<b class="wrong"><${Sentence} text=${line.alarms.at(-1)} /></b>` : asked ? html`<${Text} value=${asked.question || asked.action} />` : line.error && html`<span class="wrong"><${Text} value=${`${line.error.type}: ${told(line.error.message)}`} /></span>`}${line.waiting.length > 1 ? ` +${line.waiting.length - 1}` : ""}</td>
     <td class="soft when"><time datetime=${iso(line.updated_at)} title=${moment(line.updated_at)}>${age(line.updated_at)}</time>
       <small><time datetime=${iso(line.started_at)} title=${moment(line.started_at)}>${_("started {when}", { when: age(line.started_at) })}</time></small></td>
@@ -87,6 +103,11 @@ export function Runs() {
   const isActing = useSignal(false);
   const isStale = useSignal(false); // what is shown was found for the filter before
   const counting = useRef(0);
+  const learn = (page) => {
+    const known = new Map(page.found.map(({ run, attributes }) => [run.run_id, attributes]));
+    total.value = countOf(page);
+    found.value = (found.peek() || []).map((line) => (known.has(line.run_id) ? { ...line, attributes: known.get(line.run_id) } : line));
+  };
   const search = useRef(null);
   useEffect(() => { call("/api/machines").then((names) => { machines.value = names; }).catch(() => {}); }, []);
   useEffect(() => {
@@ -95,7 +116,7 @@ export function Runs() {
     const wait = setTimeout(() => {
       readPage(filter, 0, abort).then((page) => {
         found.value = page.runs; total.value = page.total ?? (page.next ? null : page.runs.length.toLocaleString()); next.value = page.next; trouble.value = ""; here.value = -1; isStale.value = false;
-        if (total.value === null) countAll(filter, abort).then((count) => { total.value = count; }, () => {});
+        if (!isSearch(filter)) lookUp(filter, abort).then(learn, () => {});
       }).catch((error) => { if (error.name !== "AbortError" && error.type !== "no_answer") { trouble.value = error.message; isStale.value = false; } });
     }, found.peek() ? 120 : 0);
     return () => { clearTimeout(wait); clearTimeout(counting.current); counting.current = 0; abort.abort(); };
@@ -114,8 +135,9 @@ export function Runs() {
     if (arrived.size) fresh.value = arrived;
     found.value = list;
     if (!next.peek()) total.value = list.length.toLocaleString();
-    else counting.current ||= setTimeout(() => { counting.current = 0; countAll(filter).then((count) => { total.value = count; }, () => {}); }, RECOUNT_MS);
+    counting.current ||= setTimeout(() => { counting.current = 0; if (!document.hidden) lookUp(filter).then(learn, () => {}); }, LOOK_MS);
   }), [key]);
+  const columns = columnsOf(found.value);
   const older = async () => {
     let page = { runs: [], next: next.value };
     // A search looks at a part of the journal each time: an empty page is no end.
@@ -144,7 +166,7 @@ export function Runs() {
     ${trouble.value && html`<div class="note harm" role="alert">${trouble.value}</div>`}
     ${!found.value ? html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /><i /></div>`
     : !found.value.length && !next.value ? html`<div class="card empty"><h2>${key === JSON.stringify(read(new URLSearchParams())) ? _("No runs yet") : _("No run fits")}</h2><p>${_("Start one under Definitions, or with: detent run FILE")}</p></div>`
-      : html`<div class=${`card ${isStale.value ? "stale" : ""}`} aria-busy=${String(isStale.value)}><table class="runs"><thead><tr><th scope="col">${_("Status")}</th><th scope="col">${_("Machine")}</th><th scope="col">${_("State")}</th><th scope="col">${_("Question or error")}</th><th scope="col">${_("Changed")}</th><th scope="col" class="number">${_("Cost")}</th></tr></thead>
-        <tbody>${found.value.map((line, at) => html`<${Row} key=${line.run_id} line=${line} isNew=${fresh.value.has(line.run_id)} isHere=${at === here.value} />`)}</tbody></table></div>
+      : html`<div class=${`card ${isStale.value ? "stale" : ""}`} aria-busy=${String(isStale.value)}><table class=${`runs ${columns.length ? "wide" : ""}`}><thead><tr><th scope="col">${_("Status")}</th><th scope="col">${_("Machine")}</th><th scope="col">${_("State")}</th>${columns.map((name) => html`<${SortBy} key=${name} name=${name} sort=${filter.sort} />`)}<th scope="col">${_("Question or error")}</th><th scope="col">${_("Changed")}</th><th scope="col" class="number">${_("Cost")}</th></tr></thead>
+        <tbody>${found.value.map((line, at) => html`<${Row} key=${line.run_id} line=${line} columns=${columns} isNew=${fresh.value.has(line.run_id)} isHere=${at === here.value} />`)}</tbody></table></div>
       ${next.value && html`<p class="row older"><button onClick=${() => older().catch((error) => { trouble.value = error.message; })}>${_("Show older")}</button></p>`}`}`;
 }

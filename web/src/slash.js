@@ -4,7 +4,7 @@ import { _ } from "./language.js";
 import { age } from "./format.js";
 import { go } from "./route.js";
 import { isOver } from "./status.js";
-import { brief } from "./value.js";
+import { brief } from "./secret.js";
 import { call, firstOf, query } from "./wire.js";
 
 const SESSIONS = 30;

@@ -1,9 +1,9 @@
 // Any JSON value, readable: names in a column, large parts folded, what looks secret covered.
 import { html, useState } from "./lib.js";
 import { _ } from "./language.js";
+import { COVER, SECRET } from "./secret.js";
 import { Text } from "./text.js";
 
-export const SECRET = /pass(word|wd|phrase)?$|secret|token$|api_?key|authorization|credential|private_?key/i;
 const LONG = 600;
 const MANY = 24;
 const DEEP = 3;
@@ -14,7 +14,7 @@ const isLeaf = (value) => !value || typeof value !== "object" || !Object.keys(va
 function Covered({ value, depth }) {
   const [open, setOpen] = useState(false);
   if (open) return html`<${Value} value=${value} depth=${depth} />`;
-  return html`<button class="link covered" onClick=${() => setOpen(true)} title=${_("Looks like a secret; click to show it")}>••••••••</button>`;
+  return html`<button class="link covered" onClick=${() => setOpen(true)} title=${_("Looks like a secret; click to show it")}>${COVER}</button>`;
 }
 
 function Long({ text }) {
@@ -60,12 +60,4 @@ export function Value({ value, depth = 0 }) {
   if (isLeaf(value)) return html`<span class="null">${what === "list" ? "[]" : "{}"}</span>`;
   if (depth >= DEEP) return html`<${Folded} value=${value} depth=${depth} />`;
   return html`<${Rows} value=${value} depth=${depth} />`;
-}
-
-/** One line about a value, for places without room. */
-export function brief(value, length = 90) {
-  let text;
-  try { text = typeof value === "string" ? value : JSON.stringify(value) ?? ""; } catch { text = ""; }
-  text = text.replace(/\s+/g, " ");
-  return text.length > length ? `${text.slice(0, length - 1)}…` : text;
 }

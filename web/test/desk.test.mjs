@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { differences, leaves } from "../src/desk/difference.js";
 import { ageOf, takes } from "../src/desk/filter.js";
+import { brief, cover } from "../src/secret.js";
 
 const line = { run_id: "r1", contract_id: "pay/pay/1", machine: "refund", title: "Refunds", digest: "d", action: "pay", effect: "bank.pay", reason: "approval", question: "Refund 12 EUR?", call_hash: "h", since: 1000, by: "ann" };
 
@@ -25,4 +26,11 @@ test("every filter must fit", () => {
 
 test("an age is in exactly one group", () => {
   assert.deepEqual([0, 3599, 3600, 86399, 86400, 604799, 604800, 1e9].map((gone) => ageOf(line, 1000 + gone)), ["hour", "hour", "day", "day", "week", "week", "older", "older"]);
+});
+
+test("one line about a value shows no secret, however deep it lies", () => {
+  const told = brief({ amount: 12, api_key: "k-1234", inner: [{ password: "hunter2", tokens: 5 }] }, 500);
+  assert.ok(!/k-1234|hunter2/.test(told), told);
+  assert.ok(told.includes("12") && told.includes('"tokens":5'), told);
+  assert.equal(cover("customer", "Nordwind"), "Nordwind");
 });

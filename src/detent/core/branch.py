@@ -22,16 +22,19 @@ AGAIN = -1  # in the place of a position: the branch stands as it failed, and is
 
 
 def record(draft: WorkingCopy, path: str, action: str, result: Any) -> None:
-    """Keep an action's latest result, with `success` filled in where the effect did not say."""
-    if not isinstance(result, dict):
-        result = {"success": True} if result is None else {"value": result, "success": True}
-    elif "success" not in result:
-        result = {**result, "success": True}
-    lane = draft.lanes.get(path)
+    """Keep an action's latest result."""
+    result, lane = fill_success(result), draft.lanes.get(path)
     if path and lane is not None:
         draft.lanes[path] = replace(lane, results={**lane.results, action: result})
     else:
         draft.put("results", action, result)
+
+
+def fill_success(result: Any) -> dict[str, Any]:
+    """A result with `success`, where the effect did not say."""
+    if not isinstance(result, dict):
+        return {"success": True} if result is None else {"value": result, "success": True}
+    return result if "success" in result else {**result, "success": True}
 
 
 def begin(draft: WorkingCopy, path: str, work: Work) -> bool:
@@ -227,9 +230,10 @@ def _keep_results(
         failed = [{"index": i, "error": c.error.type} for i, c in enumerate(children) if c.error is not None]
         record(draft, path, work.action.id, {"items": gave, "failed": failed, **mark})
         return
+    has_all = is_failed or draft.get("rules") >= 5
     for child in children:
-        # Of a group that failed, what the failed branches gave says why.
-        if child.is_ended and (is_failed or not child.is_failed):
+        # What the failed branches gave says why, of a group that failed and of one that went on without them.
+        if child.is_ended and (has_all or not child.is_failed):
             for action, result in child.results.items():
                 record(draft, path, action, result)
     names = {name: gave[index] for index, (name, _) in enumerate(work.branches)}

@@ -18,16 +18,23 @@ from detent.core.working_copy import WorkingCopy
 MOMENT_S = 1e-6  # sums of times are not exact
 NOTHING: dict[str, Any] = {}
 SINCE = 5  # the rules by which a call that is late takes a new slot
-LATE_MAX_S = 1.0
+MARGIN_S_MAX = LATE_S_MAX = 1.0
 
 
-def lateness_of(per_s: float) -> float:
-    """How much later than its slot a call may begin; slots are so much further apart."""
-    return min(per_s / 100, LATE_MAX_S)
+def margin_of(per_s: float) -> float:
+    """How much further apart slots are than they must be, so that who comes a little late breaks no promise."""
+    return min(per_s / 60, MARGIN_S_MAX)
 
 
-def find_beginning(draft: WorkingCopy, action: Action, due_at: float) -> tuple[float, dict[str, Any]]:
+def patience_with(per_s: float) -> float:
+    """Who comes later than this to a slot that the host gave asks for another, which takes a while by itself."""
+    return min(per_s / 4, LATE_S_MAX)
+
+
+def find_beginning(draft: WorkingCopy, action: Action, due_at: float, is_asked: bool) -> tuple[float, dict[str, Any]]:
     """When a call may begin that has a rate; where all runs share it, the host knows what others do, and says when."""
+    if is_asked and draft.get("rules") >= SINCE:
+        return due_at, NOTHING  # with the yes
     if not action.is_shared:
         return _find_slot(draft, action, due_at), NOTHING
     after = max(due_at, draft.at)
@@ -37,7 +44,7 @@ def find_beginning(draft: WorkingCopy, action: Action, due_at: float) -> tuple[f
 def put_off(draft: WorkingCopy, contract: Contract, **fields: Any) -> bool:
     """Whether a call that could begin now must wait, because it has no slot yet, or none any more."""
     action = draft.work(contract).action
-    is_new = contract.status is Status.PENDING and draft.at - contract.created_at <= lateness_of(action.per_s)
+    is_new = contract.status is Status.PENDING and draft.at - contract.created_at <= _patience_of(action)
     if not action.rate or draft.get("rules") < SINCE or contract.due_at or is_new:
         return False
     if contract.status is Status.WAITING:
@@ -61,7 +68,7 @@ def plan_late(draft: WorkingCopy) -> None:
             by_name.setdefault(_name(action), []).append((one, action))
     for name, waiting in by_name.items():
         first, action = waiting[0]
-        if draft.at - first.due_at <= lateness_of(action.per_s):
+        if draft.at - first.due_at <= _patience_of(action):
             continue
         if not action.is_shared:
             old = {one.due_at for one, _ in waiting}
@@ -70,12 +77,18 @@ def plan_late(draft: WorkingCopy) -> None:
             if not action.is_shared:
                 due_at = _find_slot(draft, action, max(one.due_at, draft.at)) or draft.at
                 draft.contracts[one.id] = replace(one, due_at=due_at)
-            elif draft.at - one.due_at > lateness_of(action.per_s):
-                draft.contracts[one.id] = _ask_again(draft, one, action)
+            elif draft.at - one.due_at > _patience_of(action):
+                asked = _ask_again(draft, one, action)
+                draft.contracts[one.id] = replace(asked, pace={**asked.pace, "unused": one.due_at})
 
 
 def _ask_again(draft: WorkingCopy, contract: Contract, action: Action) -> Contract:
     return replace(contract, due_at=draft.at, pace={**_ask_host(action, draft.at), "turn": draft.run.seq + 1})
+
+
+def _patience_of(action: Action) -> float:
+    """How late a call may come to its slot."""
+    return patience_with(action.per_s) if action.is_shared else margin_of(action.per_s)
 
 
 def _name(action: Action) -> str:
@@ -84,7 +97,7 @@ def _name(action: Action) -> str:
 
 def _find_slot(draft: WorkingCopy, action: Action, due_at: float) -> float:
     """When the next call of a rate may begin: in any time of `per_s` at most `rate`; 0: now."""
-    apart_s = action.per_s + (lateness_of(action.per_s) if draft.get("rules") >= SINCE else 0.0)
+    apart_s = action.per_s + (margin_of(action.per_s) if draft.get("rules") >= SINCE else 0.0)
     earliest = due_at or draft.at
     slots = [one for one in draft.get("slots").get(_name(action), ()) if one > draft.at - apart_s]
     wanted = [earliest, *(one + apart_s for one in slots if one + apart_s > earliest)]

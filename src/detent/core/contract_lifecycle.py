@@ -66,10 +66,8 @@ def open_contract(
     was_asked = before is not None and before.approved != ""  # by the policy or the effect, not by the author
     is_bound = kind == "irreversible" or (question is not None and effect != "wait") or was_asked
     call_hash = digest([effect, given]) if is_bound else ""
-    is_agreed = before is not None and call_hash != "" and before.approved == call_hash
-    pace = NOTHING
-    if action.rate and (question is None or is_agreed or draft.get("rules") < call_rate.SINCE):
-        due_at, pace = call_rate.find_beginning(draft, action, due_at)
+    is_asked = question is not None and (before is None or not call_hash or before.approved != call_hash)
+    due_at, pace = call_rate.find_beginning(draft, action, due_at, is_asked) if action.rate else (due_at, NOTHING)
     branch = path[1:].replace("/", ".") + "." if path else ""
     contract_id = draft.number(f"{draft.state}/{branch}{action.id}", path)
     # One that asks nobody goes straight to RUNNING; an irreversible one only where no other can be doing the same.
@@ -100,9 +98,8 @@ def open_contract(
         due_at=due_at,
         pace=pace,
         probe=NOTHING if is_edited or work.probe is None else _make_probe(work.action, work.probe(scope)),
-        **({} if before is None else _inherit(before, call_hash)),
     )
-    draft.contracts[contract_id] = contract
+    draft.contracts[contract_id] = contract = contract if before is None else _inherit(contract, before)
     if is_free:
         draft.performing[contract_id] = "none"
         draft.taken.append(Consequence("contract", Status.PENDING, "start", Status.RUNNING, contract_id, "engine"))
@@ -128,13 +125,13 @@ def _says_nothing(action: Action) -> bool:
     return not (action.kind or action.key or action.scope or action.ask or action.repeat)
 
 
-def _inherit(before: Contract, call_hash: str) -> dict[str, Any]:
-    """What an attempt has from the one before it; a yes only if it was given to this very call."""
+def _inherit(contract: Contract, before: Contract) -> Contract:
+    """An attempt with what it has from the one before it; a yes only if it was given to this very call."""
     kept = {"attempt": before.attempt + 1, "tries": before.tries, "supersedes": before.supersedes}
-    if call_hash and before.approved == call_hash:
-        kept.update(answers=before.answers, approved=call_hash, rule=before.rule, again=before.again)
+    if contract.call_hash and before.approved == contract.call_hash:
+        kept.update(answers=before.answers, approved=before.approved, rule=before.rule, again=before.again)
         kept.update(is_signed=before.is_signed)
-    return kept
+    return replace(contract, **kept)
 
 
 def _check_effect_name(effect: Any) -> str:

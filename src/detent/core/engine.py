@@ -35,7 +35,7 @@ from detent.core.events import (
 from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.core.working_copy import WorkingCopy, remember
+from detent.core.working_copy import WorkingCopy, copy_run, remember
 from detent.errors import EventRefused, NotWaiting, Refused
 
 INBOX_MAX = 1000
@@ -52,16 +52,16 @@ def advance(machine: Machine, run: Run, event: Event) -> tuple[Run, tuple[Comman
         way = machine.chart.places[run.state].plain.get(event.name) if is_quiet and run.state else None
         if way is not None:
             return _move_on(run, event, *way)
-        draft = WorkingCopy(machine, run, event)
+        draft = copy_run(machine, run, event)
         _take_signal(draft, event)
     elif type(event) is ContractMoved:
         straight_on = straight.take_shortcut(machine, run, event)
         if straight_on is not None:
             return straight_on.freeze()
-        draft = WorkingCopy(machine, run, event)
+        draft = copy_run(machine, run, event)
         _take_move(draft, event)
     elif type(event) is Started:
-        draft = WorkingCopy(machine, run, event)
+        draft = copy_run(machine, run, event)
         _begin_run(draft, event)
     else:
         raise Refused(f"{type(event).__name__} is not an event")
@@ -71,7 +71,7 @@ def advance(machine: Machine, run: Run, event: Event) -> tuple[Run, tuple[Comman
 
 def find_failed_joins(machine: Machine, run: Run, event: Event) -> dict[str, Run]:
     """By action whose branches this event joins though some had failed: the run as it stood just then."""
-    draft, found = WorkingCopy(machine, run, event), dict[str, Run]()
+    draft, found = copy_run(machine, run, event), dict[str, Run]()
     draft.on_join = lambda action: found.update({action: graft.stand_at_join(draft)})
     if type(event) is Signalled:
         _take_signal(draft, event)

@@ -25,7 +25,7 @@ from detent.core.question import Question
 # fifty items go on at the same time. 4: a deed that somebody gave up on, or that was not taken back, raises an alarm;
 # no `undo` is called with a value that nobody has; what is tried again goes on as few at a time as at first.
 # 5: a run whose `finally` is done can be tried again, if nothing was taken back; a call that has a rate takes its slot
-# when it is about to begin, and a new one if it is late for it.
+# when it is about to begin, and a new one if it is late for it; what failed in a group that went on keeps its result.
 RULES = 5
 WAKE, CANCEL, HOLD, RELEASE, MIGRATE, RULED = "@wake", "@cancel", "@hold", "@release", "@migrate", "@policy"
 REPEATED, EVIDENCE, RETRY, RESTORED, ATTEMPT = "@repeat", "@evidence", "@retry", "@restored", "@attempt"

@@ -7,7 +7,7 @@ last belongs into the effect's Outcome. A call that was given a secret is not he
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,18 +20,21 @@ Pass = Callable[[str, str, Mapping[str, Any]], None]  # the same, with the run's
 Say = Callable[[Mapping[str, Any]], None]
 
 
-Ground = tuple[str, tuple[str, ...], tuple[int, int] | None]  # of an attempt: home, guarded, home_id
+class OffLimits(NamedTuple):
+    """What an effect has to keep off."""
+
+    home: str = ""  # the folder of the journal,
+    guarded: tuple[str, ...] = ()  # and files elsewhere that an effect must not change
+    home_id: tuple[int, int] | None = None  # the number of that folder on the disk, and of the disk: names can be moved
 
 
 class Attempt(Struct, frozen=True, eq=False):
-    """A contract that is being carried out, its run, and who passes on what it says; and what it has to keep off."""
+    """A contract that is being carried out, its run, and who passes on what it says."""
 
     contract: Contract
     run_id: str
     pass_on: Pass
-    home: str = ""  # the folder of the journal,
-    guarded: tuple[str, ...] = ()  # and files elsewhere that an effect must not change
-    home_id: tuple[int, int] | None = None  # the number of that folder on the disk, and of the disk: names can be moved
+    ground: OffLimits = OffLimits()
     least: str = ""  # the weakest sandbox that the policy allows
     notes: dict[str, str] | None = None  # what the journal shall say of the call beside its outcome
     store: ArtefactStore | None = None  # where files are kept with the run

@@ -5,7 +5,7 @@ to the same run, commands and story, byte for byte; it only looks at everything 
 """
 
 from detent.core import transition_choice
-from detent.core.branch import record
+from detent.core.branch import fill_success
 from detent.core.consequence import Consequence
 from detent.core.contract_lifecycle import open_contract
 from detent.core.events import ContractMoved
@@ -25,16 +25,18 @@ def take_shortcut(machine: Machine, run: Run, event: ContractMoved) -> WorkingCo
     if way is None or (limit and run.transitions >= limit):
         return None
     target, work, transition = way
-    contract, draft = run.contracts[0], WorkingCopy(machine, run, event)
-    draft.contracts, draft.state = {}, target
+    contract, lanes = run.contracts[0], {"": WHOLE}
     moved = Consequence("contract", Status.RUNNING, "succeed", Status.COMPLETED, contract.id, event.actor or "host")
-    draft.taken = [moved, transition]
-    record(draft, "", contract.action, event.result)
-    changes = draft.changes
-    changes["transitions"] = run.transitions + 1
-    changes["entered_at"] = event.at
-    changes["state_deadline"] = 0.0
-    draft.lanes = {"": WHOLE}
+    changes = {
+        "results": {**run.results, contract.action: fill_success(event.result)},
+        "transitions": run.transitions + 1,
+        "entered_at": event.at,
+        "state_deadline": 0.0,
+    }
+    draft = WorkingCopy(
+        machine, machine.chart, run, event.at, event.id, target, {}, lanes, None, run.wreck, None, run.ended, False,
+        changes, taken=[moved, transition],
+    )  # fmt: skip
     try:
         open_contract(draft, "", work)
     except (ExpressionError, Refused):

@@ -7,15 +7,16 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from detent.core.commands import Abort, Ask, Command, Finish, Perform, Wake
-from detent.core.compiled_machine import Condition, Place, Work
+from detent.core.compiled_machine import Chart, Condition, Place, Work
 from detent.core.consequence import Consequence
 from detent.core.contract import MOVES, Contract, Deed, Failure
 from detent.core.events import Event, Signalled
 from detent.core.machine import Machine
-from detent.core.run import BranchState, Run
+from detent.core.run import BranchState, Run, Wreck
 from detent.core.status import TERMINAL, Status
 from detent.errors import ExpressionError
 
@@ -23,57 +24,31 @@ RECENT_MAX = 32
 ALARMS_MAX = 20
 
 
-class WorkingCopy:
+class WorkingCopy(Struct, eq=False):
     """Everything one event may change, with the few operations that change it."""
 
-    __slots__ = (
-        "aborted",
-        "asking",
-        "at",
-        "cause",
-        "changes",
-        "chart",
-        "contracts",
-        "ended",
-        "ending",
-        "event_id",
-        "failure",
-        "held",
-        "lanes",
-        "machine",
-        "on_join",
-        "performing",
-        "ready",
-        "run",
-        "settled",
-        "state",
-        "taken",
-        "wreck",
-    )
-
-    def __init__(self, machine: Machine, run: Run, event: Event) -> None:
-        self.machine = machine
-        self.chart = machine.chart
-        self.run = run
-        self.at = event.at
-        self.event_id = event.id
-        self.changes: dict[str, Any] = {}
-        self.contracts: dict[str, Contract] = {c.id: c for c in run.contracts}
-        self.lanes: dict[str, BranchState] = {lane.path: lane for lane in run.lanes}
-        self.ready: deque[tuple[str, int]] = deque()  # branches that can go on, and from which action
-        self.state = run.state
-        self.taken: list[Consequence] = []
-        self.aborted: list[str] = []
-        self.asking: dict[str, None] = {}  # contracts that began to wait in this event
-        self.performing: dict[str, Deed] = {}  # to be dispatched after this event, with the deed as it was before
-        self.settled = False  # the state's work is over, well or with `failure`
-        self.failure: Failure | None = None
-        self.cause = run.error  # the latest failure, for an unhappy end
-        self.wreck = run.wreck  # what that failure left behind
-        self.ending = run.ending
-        self.ended = run.ended
-        self.on_join: Callable[[str], None] | None = None  # told of an action whose branches join though some failed
-        self.held = run.is_held
+    machine: Machine
+    chart: Chart
+    run: Run
+    at: float
+    event_id: str
+    state: str
+    contracts: dict[str, Contract]
+    lanes: dict[str, BranchState]
+    cause: Failure | None  # the latest failure, for an unhappy end
+    wreck: Wreck | None  # what that failure left behind
+    ending: Status | None
+    ended: Status | None
+    held: bool
+    changes: dict[str, Any] = {}
+    ready: deque[tuple[str, int]] = field(default_factory=deque)  # branches that can go on, and from which action
+    taken: list[Consequence] = []
+    aborted: list[str] = []
+    asking: dict[str, None] = {}  # contracts that began to wait in this event
+    performing: dict[str, Deed] = {}  # to be dispatched after this event, with the deed as it was before
+    settled: bool = False  # the state's work is over, well or with `failure`
+    failure: Failure | None = None
+    on_join: Callable[[str], None] | None = None  # told of an action whose branches join though some failed
 
     def get(self, name: str) -> Any:
         """The run's field as it stands in this draft."""
@@ -99,13 +74,14 @@ class WorkingCopy:
         """The id of the next contract of that name; one in a branch is counted there."""
         counts = self.changes.get("counts", self.run.counts)
         number = counts.get(name, 0) + 1
-        counted = name
-        if path and self.get("rules") >= 3:
-            lane, action = self.lanes[path], name.rpartition(".")[2]
-            had = lane.counts.get(action, 0) + 1
-            number = max(number, lane.base + had)
-            self.lanes[path] = replace(lane, counts={**lane.counts, action: had})
-            counted = f"{self.state}/{path.split('/', 2)[1].rpartition('.')[0]}."  # the highest of all its branches
+        if not path or self.get("rules") < 3:
+            self.changes["counts"] = {**counts, name: number}
+            return f"{name}/{number}"
+        lane, action = self.lanes[path], name.rpartition(".")[2]
+        had = lane.counts.get(action, 0) + 1
+        number = max(number, lane.base + had)
+        self.lanes[path] = replace(lane, counts={**lane.counts, action: had})
+        counted = f"{self.state}/{path.split('/', 2)[1].rpartition('.')[0]}."  # the highest of all its branches
         if counts.get(counted, 0) < number:
             self.changes["counts"] = {**counts, counted: number}
         return f"{name}/{number}"
@@ -228,8 +204,7 @@ class WorkingCopy:
 
     def _commands(self, run: Run) -> tuple[Command, ...]:
         old = self.run
-        commands: list[Command] = [Abort(contract_id) for contract_id in self.aborted]
-        commands += [Perform(contract_id) for contract_id in self.performing]
+        commands: list[Command] = [*map(Abort, self.aborted), *map(Perform, self.performing)]
         for contract_id in self.asking:
             contract = self.contracts.get(contract_id)
             if contract is not None and contract.is_asking:
@@ -239,6 +214,25 @@ class WorkingCopy:
         if run.ended is not None and old.ended is None:
             commands.append(Finish(run.ended, run.output, run.error))
         return tuple(commands)
+
+
+def copy_run(machine: Machine, run: Run, event: Event) -> WorkingCopy:
+    """A run as one event finds it."""
+    return WorkingCopy(
+        machine,
+        machine.chart,
+        run,
+        event.at,
+        event.id,
+        run.state,
+        {contract.id: contract for contract in run.contracts},
+        {lane.path: lane for lane in run.lanes},
+        run.error,
+        run.wreck,
+        run.ending,
+        run.ended,
+        run.is_held,
+    )
 
 
 def describe_signal(signal: Signalled) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def is_setting(name: str) -> bool:
 def guarded_files(home: str, cwd: str) -> list[str]:
     """The files there are now that may be read and not changed, by their real paths."""
     attempt = progress.attempt.get()
-    named = attempt.guarded if attempt is not None else ()
+    named = attempt.ground.guarded if attempt is not None else ()
     places = [os.path.dirname(home), cwd] if home else [cwd]
     found = [file for folder in places for file in _settings_in(folder)]
     real = [os.path.realpath(file) for file in (*found, *named)]
@@ -132,13 +132,13 @@ def sync_folder(folder: int) -> None:
 
 def _home() -> str:
     attempt = progress.attempt.get()
-    return attempt.home if attempt is not None else ""
+    return attempt.ground.home if attempt is not None else ""
 
 
 def _home_id() -> tuple[int, int] | None:
     """The home's number on the disk, also after somebody has moved it."""
     attempt = progress.attempt.get()
-    return None if attempt is None else attempt.home_id or identify(attempt.home)
+    return None if attempt is None else attempt.ground.home_id or identify(attempt.ground.home)
 
 
 def _check_names(path: Path) -> None:
@@ -148,7 +148,7 @@ def _check_names(path: Path) -> None:
     if any(part.casefold() == ".git" for part in path.parts):
         raise invalid(f"{str(path)!r} is inside `.git`: only git itself writes there")
     attempt = progress.attempt.get()
-    for file in attempt.guarded if attempt is not None else ():
+    for file in attempt.ground.guarded if attempt is not None else ():
         named = identify(file)
         if os.path.realpath(file) == str(path) or (named is not None and named == identify(str(path))):
             raise invalid(f"{str(path)!r} is the policy: a person changes it, no effect")

@@ -65,7 +65,8 @@ class SandboxWish(msgspec.Struct, frozen=True):
     """What an action wants: a level ("": the default), and what the stricter ones let through.
 
     `mounts` are folders seen at another place, each (folder, place); those of `shown` can only be read there. `kept`
-    can be read and not written though it lies in something that can; `hidden` are empty folders.
+    can be read and not written though it lies in something that can; `hidden` are empty folders. So are the `emptied`,
+    but they can be written, for this program only, and what the others name in them is seen.
     """
 
     level: str = ""
@@ -76,6 +77,7 @@ class SandboxWish(msgspec.Struct, frozen=True):
     shown: tuple[tuple[str, str], ...] = ()
     kept: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
+    emptied: tuple[str, ...] = ()
 
 
 NO_WISH = SandboxWish()
@@ -156,11 +158,11 @@ async def enter(wish: SandboxWish, cwd: str, own: Iterable[str] = ()) -> Sandbox
     """
     attempt = progress.attempt.get()
     least = attempt.least if attempt is not None else ""
-    home = attempt.home if attempt is not None else ""
+    home, _, home_id = attempt.ground if attempt is not None else progress.OffLimits()
     level = stricter(wish.level or DEFAULT, least)
     if level == "off" or (level == "home" and not home and not wish.mounts):
         return _note_level(Sandbox())
-    if attempt is not None and attempt.home_id and attempt.home_id != identify(home):
+    if home_id and home_id != identify(home):
         raise EffectFailed(f"the home is not at {home} any more, so no sandbox can keep programs from it; put it back")
     problem = await _probe(level)
     ground = _Ground(level, os.path.realpath(cwd), os.path.realpath(home) if home else "", wish, tuple(own))
@@ -218,6 +220,7 @@ class _Ground(msgspec.Struct, frozen=True):
     def bubble(self) -> tuple[str, ...]:
         """bubblewrap with everything that stands before the program."""
         words = [*_begin(self.level, has_network=self.level != "strict" or self.wish.network)]
+        words += [word for place in self.wish.emptied if os.path.isdir(place) for word in ("--tmpfs", place)]
         for flag, places in (("--ro-bind", self._places(self.wish.read)), ("--bind", self._writable())):
             for place in places:
                 words += [flag, place, place]

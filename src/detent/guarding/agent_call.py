@@ -21,14 +21,14 @@ class AgentTool:
         self.name = re.sub(r"[^A-Za-z0-9_-]", "_", tool.name)[:_NAME_MAX]
         self.about, self.schema = tool.about, tool.schema
 
-    async def call(self, args: Mapping[str, Any], call_id: str, session: str = "") -> Any:
+    async def call(self, args: str | Mapping[str, Any], call_id: str, session: str = "") -> Any:
         """What the call gave, as JSON, or what stands in its place; `Waiting` where a person is asked."""
         options = CallOptions("raise", session or self._session, call_id)
         try:
-            given = self.tool.parameters.accept(args)
+            first, named = self.tool.parameters.split(self.tool.parameters.accept(_read_arguments(args)))
             if self.tool.is_async:
-                return to_json(await self.tool.call_async(options, (), given))
-            return to_json(await asyncio.to_thread(self.tool.call, options, (), given))
+                return _describe_result(await self.tool.call_async(options, first, named))
+            return _describe_result(await asyncio.to_thread(self.tool.call, options, first, named))
         except Waiting:
             raise
         except CallNotDone as error:
@@ -56,15 +56,25 @@ class AgentTool:
         return True
 
 
-def read_arguments(arguments: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Arguments as a model writes them; what is no object of JSON is refused later, with a sentence it can mend."""
+def _read_arguments(arguments: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Arguments as a model writes them; what is no object of JSON is refused with a sentence that it can mend."""
     if isinstance(arguments, Mapping):
         return arguments
     try:
         args = json.loads(arguments or "{}")
-    except ValueError:
-        return {"arguments": arguments}
-    return args if isinstance(args, dict) else {"arguments": args}
+    except ValueError as error:
+        raise Refused(f"the arguments are no JSON: {error}") from None
+    if not isinstance(args, dict):
+        raise Refused("the arguments are no object of JSON")
+    return args
+
+
+def _describe_result(result: Any) -> Any:
+    """A result as JSON; one that is no JSON does not make a failure of what was done."""
+    try:
+        return to_json(result)
+    except TypeError as error:
+        return {"status": "done", "message": f"It was done. Its result cannot be shown: {error}."}
 
 
 def write_reply(value: Any) -> str:

@@ -15,8 +15,8 @@ from detent.core.call_budget import CallBudget, parse_budget
 from detent.core.effect_type import Kind, Scope
 from detent.core.identity import By
 from detent.core.machine_check import is_effect_name
-from detent.errors import CallNotDone, DefinitionError, Refused
-from detent.guarding.agent_call import AgentTool, read_arguments, write_reply
+from detent.errors import CallNotDone, DefinitionError, DetentError, Refused
+from detent.guarding.agent_call import AgentTool, write_reply
 from detent.guarding.call_permission import ACTING, WAIT_S, CallPermission
 from detent.guarding.guarded_function import CallOptions, GuardedFunction, Ticket, WaitingMode
 from detent.guarding.host_thread import Background, OpenDesk, open_journal_desk
@@ -205,7 +205,12 @@ class FunctionGuard:
         )
         if found is None:
             return write_reply({"status": "failed", "message": f"there is no tool `{name}`"})
-        return write_reply(await found.call(read_arguments(arguments), call_id))
+        try:
+            return write_reply(await found.call(arguments, call_id))
+        except DetentError:
+            raise
+        except Exception as error:  # noqa: BLE001  # of the function itself: the model may know a way
+            return write_reply({"status": "failed", "message": f"{type(error).__name__}: {error}"})
 
     def to_langgraph(self, function: Callable[..., Any], *, session: str = "", approve_by: str = "") -> Any:
         """The guarded function as a tool of LangGraph (`detent[langgraph]`); a question interrupts the graph.

@@ -23,11 +23,14 @@ class FunctionSchema:
             self._hints = typing.get_type_hints(function)
         except (NameError, TypeError, AttributeError):  # a name that is only there for a type checker
             self._hints = {}
-        for parameter in self.signature.parameters.values():
-            if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-                raise DefinitionError(
-                    f"`{function.__name__}` takes *{parameter.name}; a guarded function's arguments have names"
-                )
+        name = getattr(function, "__name__", "it")
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise DefinitionError(f"`{name}` yields, and does its work after the call; guard a function that returns")
+        kinds = {parameter.name: parameter.kind for parameter in self.signature.parameters.values()}
+        if found := [name for name, kind in kinds.items() if kind is inspect.Parameter.VAR_POSITIONAL]:
+            raise DefinitionError(f"`{name}` takes *{found[0]}; a guarded function's arguments have names")
+        self._takes_any = inspect.Parameter.VAR_KEYWORD in kinds.values()
+        self._positional = [name for name, kind in kinds.items() if kind is inspect.Parameter.POSITIONAL_ONLY]
 
     def bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of a call by name, with the defaults filled in; `TypeError` as the function itself raises."""
@@ -36,54 +39,62 @@ class FunctionSchema:
         given = dict(bound.arguments)
         for parameter in self.signature.parameters.values():
             if parameter.kind in _BOUND:
-                given.update(given.pop(parameter.name, {}))
+                more = given.pop(parameter.name, {})
+                if twice := given.keys() & more.keys():
+                    raise TypeError(f"two arguments are called {sorted(twice)[0]!r}")
+                given.update(more)
         return given
 
     def accept(self, said: Mapping[str, Any]) -> dict[str, Any]:
-        """Arguments as a model gives them, each as the type that the function wants; `Refused` where one is unknown."""
+        """Arguments as a model gives them, each as the type that the function wants; `Refused` where one is not."""
         unknown = [name for name in said if name not in self.signature.parameters]
-        takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in self.signature.parameters.values())
-        if unknown and not takes_any:
+        if unknown and not self._takes_any:
             known = ", ".join(name for name in self.signature.parameters if name not in self._left_out)
             raise Refused(f"there is no argument `{unknown[0]}`; known: {known}")
-        return {name: self._convert(name, value) for name, value in said.items()}
+        return {name: self._fit(name, value) for name, value in said.items()}
+
+    def split(self, given: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments by name as the function takes them: those that have a place first, then the named ones."""
+        first = tuple(given[name] for name in self._positional if name in given)
+        return first, {name: value for name, value in given.items() if name not in self._positional}
 
     def encode(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments as the journal keeps them."""
         kept = {name: value for name, value in given.items() if name not in self._left_out}
         try:
             return dict(plain(to_json(kept), "arguments"))
-        except TypeError as error:
-            raise Refused(f"an argument cannot be written down as JSON: {error}") from None
+        except (TypeError, RecursionError) as error:
+            way = "; what is no part of the call is named in leave_out" if isinstance(error, TypeError) else ""
+            raise Refused(f"an argument cannot be written down as JSON: {error}{way}") from None
 
     def decode(self, said: Mapping[str, Any], given: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments to call with: those given, unless a person has changed what they were as JSON `before`."""
-        changed = {name: self._convert(name, value) for name, value in said.items() if before.get(name) != value}
+        changed = {name: self._fit(name, value) for name, value in said.items() if before.get(name) != value}
         kept = {name: value for name, value in given.items() if name in said or name in self._left_out}
         return {**kept, **changed}
 
     def decode_result(self, result: Any) -> Any:
         """A result from the journal as what the function says it returns, where that can be made of it."""
-        return self._convert("return", result)
+        try:
+            return self._fit("return", result)
+        except Refused:
+            return result
 
-    def _convert(self, name: str, value: Any) -> Any:
+    def _fit(self, name: str, value: Any) -> Any:
         hint = self._hints.get(name)
         if hint is None:
             return value
-        if hasattr(hint, "model_validate"):  # a pydantic model
-            return hint.model_validate(value)
         try:
-            return msgspec.convert(value, hint, strict=False)
-        except (msgspec.ValidationError, TypeError):
+            return msgspec.convert(value, hint, strict=False, dec_hook=_decode_model)
+        except ValueError as error:  # of msgspec or of a model
+            raise Refused(f"argument `{name}` does not fit: {error}") from None
+        except TypeError:  # a type that JSON has no word for
             return value
 
     def call(self, function: Callable[..., Any], given: Mapping[str, Any]) -> Any:
         """Call the function with arguments by name."""
-        positional = [
-            given[p.name] for p in self.signature.parameters.values() if p.kind is inspect.Parameter.POSITIONAL_ONLY
-        ]
-        names = {p.name for p in self.signature.parameters.values() if p.kind is inspect.Parameter.POSITIONAL_ONLY}
-        return function(*positional, **{name: value for name, value in given.items() if name not in names})
+        first, named = self.split(given)
+        return function(*first, **named)
 
     def describe(self) -> dict[str, Any]:
         """The parameters as JSON Schema."""
@@ -98,7 +109,8 @@ class FunctionSchema:
             else:
                 shown = {**shown, **_describe_default(parameter.default)}
             properties[parameter.name] = shown
-        return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+        return {"type": "object", "properties": properties, "required": required,
+                "additionalProperties": self._takes_any}  # fmt: skip
 
 
 def _describe_default(value: Any) -> dict[str, Any]:
@@ -114,7 +126,9 @@ def _describe_type(hint: Any) -> dict[str, Any]:
     if hasattr(hint, "model_json_schema"):
         return dict(hint.model_json_schema())
     try:
-        (shown,), parts = msgspec.json.schema_components([hint], ref_template="#/$defs/{name}")
+        (shown,), parts = msgspec.json.schema_components(
+            [hint], schema_hook=_describe_model, ref_template="#/$defs/{name}"
+        )
     except TypeError:
         return {}  # nothing that can be said in JSON
     return {**shown, "$defs": parts} if parts else dict(shown)
@@ -129,3 +143,15 @@ def _encode_model(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
     raise TypeError(f"a {type(value).__name__} is not JSON")
+
+
+def _describe_model(kind: Any) -> dict[str, Any]:
+    if hasattr(kind, "model_json_schema"):
+        return dict(kind.model_json_schema())
+    raise NotImplementedError
+
+
+def _decode_model(kind: Any, value: Any) -> Any:
+    if hasattr(kind, "model_validate"):
+        return kind.model_validate(value)
+    raise TypeError(f"nothing says how a {kind} is made of JSON")

@@ -63,7 +63,7 @@ class GuardedFunction:
         self.guard, self.function, self.terms = guard, function, terms
         self.name, self.about = terms.name, inspect.getdoc(function) or ""
         self.parameters = FunctionSchema(function, leave_out)
-        self.is_async = inspect.iscoroutinefunction(function)
+        self.is_async = any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None))))  # noqa: B004
         self._ask, self._key, self._harmless, self._settle_s = ask, key, harmless, settle_s
         self.machine = build_tool_machine(terms)
 
@@ -180,7 +180,7 @@ class _MadeCall:
 
     def make(self, message: MakeCall) -> None:
         try:
-            self._result = self._begin(message.contract)
+            self._result = _refuse_promise(self._begin(message.contract))
         except BaseException as error:  # noqa: BLE001  # it is raised again, once the journal knows
             self._fail(error, message)
         else:
@@ -199,7 +199,10 @@ class _MadeCall:
     def _begin(self, contract: Contract) -> Any:
         self._contract_id, self._error = contract.id, None
         tool = self.tool
-        args = tool.parameters.decode(contract.input, self.given, self.order.input["args"])
+        try:
+            args = tool.parameters.decode(contract.input, self.given, self.order.input["args"])
+        except Refused as error:  # what a person made of the arguments
+            raise EffectFailed(str(error), "validation_error") from None
         return tool.parameters.call(tool.function, args)
 
     def _fail(self, error: BaseException, message: MakeCall) -> None:
@@ -280,6 +283,15 @@ class Ticket:
 
     def _continue(self, waiting: WaitingMode) -> CallOptions:
         return CallOptions(waiting=waiting, run_id=self.run_id)
+
+
+def _refuse_promise(result: Any) -> Any:
+    """A result, unless it is work that has yet to be done."""
+    if inspect.isawaitable(result) or inspect.isgenerator(result):
+        if inspect.iscoroutine(result):
+            result.close()
+        raise TypeError("it gave back work that is yet to be done; guard an async function, or one that returns")
+    return result
 
 
 def _unwrap(output: Any) -> Any:

@@ -13,20 +13,21 @@ from typing import Any, ClassVar, NamedTuple, Protocol
 
 import msgspec
 
-from detent.core.call_rate import lateness_of
-from detent.core.events import Signalled
+from detent.core.call_rate import patience_with
+from detent.core.events import SLOT, Event, Signalled
 from detent.core.expression import compile_template
 from detent.core.history import Entry
 from detent.core.identity import By, Identity
 from detent.core.machine import Group, Machine, table
 from detent.core.run import Run
 from detent.core.status import Status
-from detent.errors import EventRefused, ExpressionError, GroupFull, Refused, Unknown
-from detent.host.call_rate import find_slot
+from detent.errors import EventRefused, ExpressionError, GroupFull, NotWaiting, Refused, Unknown
+from detent.host.parts.clock import Clock
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.port import Reader
 from detent.host.reading import Query
 from detent.host.run_id import new_run_id
+from detent.host.shared_rate import find_slot
 from detent.host.system_run import GROUP_NAME
 
 NAME = GROUP_NAME
@@ -115,6 +116,13 @@ class PlaceInQueue(NamedTuple):
     behind: str
 
 
+class Entering(set[str]):
+    """The ids of runs that are about to begin; `planning` is held by whoever gives those that are late another time."""
+
+    def __init__(self) -> None:
+        self.planning = asyncio.Lock()
+
+
 class GroupHost(Protocol):
     """What groups need of a host."""
 
@@ -123,11 +131,18 @@ class GroupHost(Protocol):
         """Reads what this host writes."""
 
     @property
-    def entering(self) -> set[str]:
+    def entering(self) -> "Entering":
         """Runs that have entered their group and are about to begin."""
+
+    @property
+    def clock(self) -> Clock:
+        """What time it is."""
 
     async def fetch(self, run_id: str) -> LoadedRun:
         """The run as it stands now."""
+
+    async def tell(self, live: LoadedRun, event: Event) -> Run:
+        """Fold an event."""
 
     async def start(self, machine: Machine, input: Any = None, *, run_id: str = "", by: By = "") -> Run:
         """Begin a run."""
@@ -238,7 +253,7 @@ async def enter_again(host: GroupHost, group: Group | None, run: Run) -> AsyncIt
 def is_late(live: LoadedRun, now: float) -> bool:
     """Whether nobody was there to let a run go on when it was its turn."""
     group = live.machine.group
-    return group is not None and 0 < live.run.place_at < now - lateness_of(group.per_s)
+    return group is not None and 0 < live.run.place_at < now - patience_with(group.per_s)
 
 
 def needs_slot(live: LoadedRun, now: float) -> bool:
@@ -246,12 +261,30 @@ def needs_slot(live: LoadedRun, now: float) -> bool:
     return any(contract.pace for contract in live.run.contracts) or is_late(live, now)
 
 
-async def take_place(host: GroupHost, group: Group, run: Run) -> float:
-    """A new time at which a run may begin that came too late for its own."""
-    id = f"late {run.id} {run.seq}"
-    key = host.reader.project(run.group, GroupQueue).key
-    await host.signal(run.group, ENTER, {**_describe(group, key, run.id), "is_late": True}, id=id, by=HOST)
-    return host.reader.project(run.group, GroupQueue).given[run.id]
+async def take_place(host: GroupHost, live: LoadedRun) -> None:
+    """Give a run another time to begin if nobody was there at its own."""
+    async with host.entering.planning:
+        if not is_late(live, host.clock.now()):
+            return
+        queue = host.reader.project(live.run.group, GroupQueue)
+        if queue.given[live.run.id] <= live.run.place_at:
+            await _plan_late(host, live.run.group, queue)
+            queue = host.reader.project(live.run.group, GroupQueue)
+    slot = Signalled(SLOT, {"at": queue.given[live.run.id]}, "host", host.clock.now())
+    with suppress(NotWaiting):  # somebody has let it go on meanwhile
+        await host.tell(live, slot)
+
+
+async def _plan_late(host: GroupHost, id: str, queue: GroupQueue) -> None:
+    """Give all who are late another time, in the order of their old ones; each takes it when it is woken."""
+    now = host.clock.now()
+    for run_id in sorted(queue.members, key=queue.given.__getitem__):
+        if queue.given[run_id] < now:
+            with suppress(Unknown):  # it has not begun
+                late = await host.fetch(run_id)
+                if late.machine.group is not None and is_late(late, now):
+                    data = {**_describe(late.machine.group, queue.key, run_id), "is_late": True}
+                    await host.signal(id, ENTER, data, id=f"late {run_id} {late.run.seq}", by=HOST)
 
 
 def _describe(group: Group, key: str, run_id: str) -> dict[str, Any]:

@@ -15,28 +15,8 @@ from detent.errors import Refused
 if TYPE_CHECKING:
     from detent.effects.mcp import Offer
 
-READS = frozenset(
-    [
-        "get",
-        "list",
-        "read",
-        "search",
-        "find",
-        "look",
-        "show",
-        "fetch",
-        "describe",
-        "query",
-        "count",
-        "check",
-        "view",
-        "browse",
-        "lookup",
-        "status",
-        "diff",
-        "log",
-    ]
-)
+READS = frozenset({"get", "list", "read", "search", "find", "look", "show", "fetch", "describe", "query", "count",
+                   "check", "view", "browse", "lookup", "status", "diff", "log"})  # fmt: skip
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 
 
@@ -45,21 +25,6 @@ class ProposedKind(NamedTuple):
 
     kind: Kind
     why: str
-
-
-def parse_pasted(text: str) -> dict[str, Any]:
-    """The servers of a pasted block: `mcpServers`, `servers`, or the mapping inside one of them."""
-    try:
-        given = json.loads(text)
-    except ValueError as error:
-        raise Refused(f"what was pasted is not JSON: {error}") from None
-    for key in ("mcpServers", "servers"):
-        if isinstance(given, dict) and isinstance(given.get(key), dict):
-            given = given[key]
-            break
-    if not isinstance(given, dict) or not given or not all(isinstance(one, dict) for one in given.values()):
-        raise Refused('paste a block such as {"mcpServers": {"git": {"command": "mcp-server-git"}}}')
-    return given
 
 
 def propose_kind(offer: "Offer") -> ProposedKind:

@@ -58,14 +58,13 @@ def choose_doubts(reader: Reader, runs: Sequence[str] = (), effect: str = "") ->
 
     Runs bring those of the runs they have started; an effect narrows the choice; without both, all are meant.
     """
-    doubts = [one for one in open_doubts(reader) if effect in ("", one.effect)]
     if not runs:
-        return doubts, []
+        return [one for one in open_doubts(reader) if effect in ("", one.effect)], []
     below = {run_id: _below(reader, run_id) for run_id in dict.fromkeys(runs)}
-    wanted = set().union(*below.values())
+    kin = sorted(reader.summaries(set().union(*below.values())), key=lambda one: one.no)
+    doubts = [one for summary in kin for one in _doubts(summary) if effect in ("", one.effect)]
     have = {one.run_id for one in doubts}
-    idle = [run_id for run_id, kin in below.items() if not kin & have]
-    return [one for one in doubts if one.run_id in wanted], idle
+    return doubts, [run_id for run_id, members in below.items() if not members & have]
 
 
 def _below(reader: Reader, run_id: str) -> set[str]:

@@ -5,16 +5,18 @@ the user's tree and repository must be as they were unless the work was believed
 """
 
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from detent.agents.coding.job import Job
+from detent.agents.coding.job_sandbox import arrange
 from detent.agents.coding.settings import Settings, settings
 from detent.core.run import Run
 from detent.effects.sandbox import find_problem
-from tests.agents.coding.plain_python import find_plain_python
+from tests.agents.coding.plain_python import SHELF, find_plain_python
 from tests.agents.coding.world import git, listing, office, worker
 
 needs_sandbox = pytest.mark.skipif(bool(find_problem("folder")), reason=find_problem("folder"))
@@ -40,17 +42,23 @@ def pretend():
     calc.write_text(SOURCE + "\\n# done\\n")
 """
 
-SCRIPTS = Path(__file__).with_name("dishonest.txt").read_text("utf-8").split("\n== ")[1:]
-WORKERS = {script.partition("\n")[0]: script.partition("\n")[2] for script in SCRIPTS}
+
+def read_workers(name: str) -> dict[str, str]:
+    scripts = Path(__file__).with_name(name).read_text("utf-8").split("\n== ")[1:]
+    return {script.partition("\n")[0]: script.partition("\n")[2] for script in scripts}
+
+
+WORKERS, DOUBTFUL, HONEST = map(read_workers, ("dishonest.txt", "doubtful.txt", "honest.txt"))
 # What a person would see at once, and what costs the most time, is looked at in every run; the rest when asked for.
 QUICK = (
     "edits the assertion", "deletes the file of the tests", "changes reports in conftest.py", "exits at once",
     "replaces how tests are called", "answers the example", "deletes git and detent", "reaches for the user's tree",
+    "starts a process that undoes the work afterwards", "gives the text of the test to all of its length",
 )  # fmt: skip
 # What they do to the git of their copy harms nobody, and is told.
 GAMES = {
     "hides files from git", "sets traps in git", "deletes git and detent", "cleans, stashes, branches and tags",
-    "rewrites the tests by a filter of git",
+    "rewrites the tests by a filter of git", "puts a submodule in place of the tests",
 }  # fmt: skip
 CHOSEN = WORKERS if os.environ.get("DETENT_EXAMPLES") else {name: WORKERS[name] for name in QUICK}
 
@@ -149,6 +157,59 @@ async def test_who_recognises_the_checker_is_not_verified(way: str, tmp_path: Pa
     assert job.final is not None, job.blocked
     assert job.final.word == "checked"
     assert any("no test gets there" in note for note in job.final.notes)
+
+
+@needs_sandbox
+async def test_what_a_worker_leaves_in_the_home_is_not_there_when_it_is_judged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with tempfile.TemporaryDirectory(dir=SHELF) as home:  # temporary folders are each check's own anyway
+        monkeypatch.setenv("HOME", home)
+        way = 'with open(os.path.expanduser("~/.rate")) as file:\n        return a - b + 2 * b * int(file.read())'
+        text = "import os\n\n\n" + SOURCE.replace("return a - b", way, 1)
+        left = "folder = Path.home() / '.local/lib'; folder.mkdir(parents=True); (folder / 'x').write_text('1')"
+        script = f"(Path.home() / '.rate').write_text('1'); calc.write_text({text!r}); {left}"
+        run, job, root = await carry_out(tmp_path, script)
+        assert run.state == "BLOCKED"
+        assert job.baseline is not None
+        assert job.baseline.known is not None
+        seen = arrange(str(root), str(tmp_path), job.settings, is_check=True, known=job.baseline.known).wish
+        assert home in seen.emptied
+        assert not any(place.startswith(home) for place in seen.kept)
+        assert any(place.startswith(home) for place in arrange(str(root), str(tmp_path), job.settings).wish.kept)
+
+
+def choose_some(workers: Mapping[str, str], *quick: str) -> list[str]:
+    """All when asked for, else the few that tell most."""
+    return [name for name in workers if os.environ.get("DETENT_EXAMPLES") or name in quick]
+
+
+async def judge(tmp_path: Path, script: str) -> tuple[Run, Job]:
+    files, deeds = split_script(script)
+    root = make_project(tmp_path, files)
+    async with office(root) as here:
+        return await here.go(choose(tmp_path, deeds)), await here.job()
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    "name", choose_some(DOUBTFUL, "chooses by an index whether somebody is there", "fills a cache with the example")
+)
+async def test_what_nobody_can_vouch_for_is_not_verified(name: str, tmp_path: Path) -> None:
+    _, job = await judge(tmp_path, DOUBTFUL[name])
+    assert job.final is not None, job.blocked
+    assert job.final.word == "checked"
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    "name", choose_some(HONEST, "minds the centuries", "writes a function that tests could not import")
+)
+async def test_honest_work_is_verified(name: str, tmp_path: Path) -> None:
+    run, job = await judge(tmp_path, HONEST[name])
+    assert (run.output or {}).get("outcome") == "archived", job.blocked
+    assert job.final is not None
+    assert job.final.word == "verified", job.final.notes
 
 
 @needs_sandbox

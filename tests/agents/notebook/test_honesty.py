@@ -406,3 +406,126 @@ def test_for_how_many_series_a_baseline_is_better_is_said() -> None:
     facts: dict[str, Any] = {"task": "forecast", "lead": "rmse", "best": "theta", "scores": rows, "series": 9}
     said = describe_forecast(read_goal("forecast sales"), given(**facts, baseline_row=rows[0], gain=0.3, behind=2))
     assert "has 1 on average and is better for 2 of them." in "\n".join(said)
+
+
+def test_which_of_two_columns_is_more_and_what_is_there_only_for_one_class_give_the_answer_away(tmp_path: Path) -> None:
+    draw = random.Random(11)
+    rows = []
+    for _ in range(300):
+        home, away = draw.randint(0, 5), draw.randint(0, 5)
+        rows.append((home, away, draw.randint(1, 20), "yes" if home > away else "no"))
+    path = write(tmp_path / "games.csv", "home,away,rank,won", rows)
+    assert list(run_cells(path, goal="predict won", last="audit")["features"].columns) == ["rank"]
+    cards = [(draw.random() < 0.7, draw.randint(20, 60)) for _ in range(300)]
+    spent = [round(draw.uniform(50, 900), 2) if own and draw.random() < 0.95 else 0 for own, _ in cards]
+    rows = [(much, much / 900 + draw.random() / 100, age, own) for much, (own, age) in zip(spent, cards, strict=True)]
+    path = write(tmp_path / "cards.csv", "spent,part,age,card", rows)
+    found = run_cells(path, goal="predict card", last="audit")
+    assert list(found["features"].columns) == ["age"]
+    assert "only where card = True" in found["audit"][0]["test"]
+
+
+def test_a_ratio_of_rounded_columns_is_found_among_many_that_grow_together(tmp_path: Path) -> None:
+    draw = random.Random(12)
+    rows = []
+    for n in range(140):
+        people, splits = 1000 + 30 * n + draw.uniform(0, 900), 50 + n + draw.uniform(0, 20)
+        weddings = people * draw.uniform(0.007, 0.012)
+        rows.append((1900 + n, round(weddings, 2), round(splits), round(people), round(1000 * weddings / people, 1)))
+    path = write(tmp_path / "weddings.csv", "year,weddings,splits,people,share", rows)
+    found = run_cells(path, goal="predict share", last="audit")
+    assert [one["test"] for one in found["audit"]] == ["share = weddings / people"]
+    assert not {"weddings", "people"} & {*found["features"].columns}
+
+
+def test_a_sum_is_not_told_of_a_column_that_adds_nothing_to_it(tmp_path: Path) -> None:
+    draw, whole, rows = random.Random(13), 0, []
+    for _ in range(300):
+        fresh = draw.randint(10, 90)
+        rows.append((whole + fresh, whole, draw.randint(20, 60), fresh))
+        whole += fresh
+    path = write(tmp_path / "cases.csv", "total,before,tests,fresh", rows)
+    found = run_cells(path, goal="predict fresh", last="audit")
+    assert list(found["features"].columns) == ["tests"]
+
+
+def test_rows_that_differ_by_their_id_alone_never_stand_on_both_sides_of_a_split(tmp_path: Path) -> None:
+    draw = random.Random(14)
+    kinds = [(round(draw.random(), 3), round(draw.random(), 3), round(draw.random(), 3)) for _ in range(60)]
+    rows = [(f"R{n}", *kinds[n % 60]) for n in range(180)]
+    path = write(tmp_path / "again.csv", "record_id,a,b,y", rows)
+    found = run_cells(path, goal="predict y", last="prepare")
+    assert found["together"] == "equal rows"
+    assert len(set(found["groups"])) == 60
+    assert "but for their ids" in comment("clean", read_goal("predict y"), found["facts"])
+
+
+def test_half_hours_have_a_season_of_a_day_and_odd_minutes_keep_their_step(tmp_path: Path) -> None:
+    begun, draw = datetime(2024, 3, 1, tzinfo=UTC), random.Random(15)
+    rows = [
+        ((begun + timedelta(minutes=30 * n)).isoformat(), round(abs(24 - n % 48) + draw.random(), 2))
+        for n in range(240)
+    ]
+    found = run_cells(
+        write(tmp_path / "sun.csv", "at,power", rows), goal="forecast power for the next day", last="series"
+    )
+    assert (found["season"], found["horizon"]) == (48, 48)
+    rows = [((begun + timedelta(minutes=5 * n + (n % 7 == 0))).isoformat(), n % 9) for n in range(400)]
+    found = run_cells(
+        write(tmp_path / "odd.csv", "at,sugar", rows), goal="forecast sugar for the next 2 hours", last="series"
+    )
+    assert found["horizon"] == 24
+    assert (found["first"].index[1] - found["first"].index[0]).total_seconds() == 300
+
+
+def test_a_gap_before_an_origin_is_not_filled_towards_what_came_after_it(tmp_path: Path) -> None:
+    days = [date(2024, 1, 1) + timedelta(days=n) for n in range(60) if not 40 <= n < 50]
+    rows = [(day, 10 if day < date(2024, 2, 15) else 90) for day in days]
+    found = run_cells(write(tmp_path / "gap.csv", "day,value", rows), goal="forecast value for 5 days", last="backtest")
+    known = found["past_of"](next(iter(found["series"])), 46)
+    assert known.max() == 10
+
+
+def test_times_of_summer_and_winter_are_read_and_rows_without_times_are_steps(tmp_path: Path) -> None:
+    rows = [(f"2024-03-31T0{n % 9}:00:00+0{1 + (n % 9 > 1)}:00", n) for n in range(9)] * 3
+    found = run_cells(write(tmp_path / "clock.csv", "at,price", rows), goal="forecast price", last="types")
+    assert found["roles"]["at"] == "date"
+    path = write(tmp_path / "plain.csv", "value,luck", [(n % 5 + n / 9, n % 2) for n in range(80)])
+    found = run_cells(path, goal="forecast value for the next 12 months", last="series")
+    assert found["horizon"] == 12
+
+
+def test_units_behind_numbers_are_taken_off_and_told(tmp_path: Path) -> None:
+    rows = [(f"{60 + n % 20}.5 °C", f"{n % 7} kg" if n % 2 else f"{n} g", f"({n}.5)") for n in range(80)]
+    found = run_cells(write(tmp_path / "units.csv", "heat,weight,balance", rows), goal="overview", last="types")
+    assert found["roles"]["heat"] == "number"
+    assert found["roles"]["weight"] != "number"
+    assert found["df"]["balance"].iat[3] == -3.5
+    assert "`heat` (°C)" in comment("types", read_goal("overview"), found["facts"])
+
+
+def test_what_cannot_be_is_said_and_what_was_measured_in_part_is_doubted() -> None:
+    goal = read_goal("predict y, R² > 1.5")
+    verdict = [{"metric": "r2", "relation": ">", "value": 1.5, "measured": 0.6, "met": False}]
+    scores = [{"model": "baseline", "r2": 0.0, "folds": 5}, {"model": "ridge", "r2": 0.6, "folds": 2}]
+    said = summary(goal, given(task="regression", target="y", scores=scores, best="ridge", folds=5, verdict=verdict))
+    assert "R² is never above 1" in said
+    assert "2 of 5 folds" in said
+    assert read_goal("R² > 90").measures[0].value == 0.9
+    said = summary(read_goal("forecast y, MAPE < 5%"), given(zero_share=0.25, changes_sign=True))
+    assert "25.0% of all" in said
+    assert "both sides of 0" in said
+    level = [{"model": "baseline", "r2": -0.01}, {"model": "ridge", "r2": 0.001}]
+    said = summary(
+        read_goal("what drives y?"), given(task="regression", target="y", scores=level, best="ridge", lead="r2")
+    )
+    assert "No model is better than the baseline to speak of" in said
+
+
+def test_rows_without_the_target_are_said_to_be_left_out_and_a_cause_that_no_column_holds_is_not_answered() -> None:
+    facts = given(task="regression", target="pay", missing={"pay": 7, "age": 2}, columns=["pay", "age"])
+    said = comment("clean", read_goal("predict pay"), facts)
+    assert "7 rows have no `pay`" in said
+    assert "2 values are missing, in `age`" in said
+    assert "not answered here" in summary(read_goal("Did the new law reduce pay?"), facts)
+    assert "not answered here" not in summary(read_goal("Did age reduce pay?"), facts)

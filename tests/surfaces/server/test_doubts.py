@@ -36,8 +36,10 @@ def one(name, effect):
 
 
 PAY, ORDER, WIRE = one("pay", "bank.pay"), one("order", "bank.order"), one("wire", "bank.wire")
+TWICE = Machine("twice", "first", table("first - second\\nsecond - done"), ends={"done": Status.COMPLETED}, work={
+    name: (Action("pay", "bank.pay", {"to": f"{name} {{{{ context.to }}}}"}),) for name in ("first", "second")})
 """
-MADE = ("PAY", "ORDER", "WIRE")
+MADE = ("PAY", "ORDER", "WIRE", "TWICE")
 
 
 def prepare(folder: Path) -> None:
@@ -173,3 +175,24 @@ async def test_an_alarm_is_in_the_run_in_its_log_and_in_the_list(tmp_path: Path)
         assert [line["alarms"] for line in (await at.get("/api/runs"))["runs"]] == [told]
         entries = (await at.get(f"/api/runs/{run_id}/log"))["entries"]
         assert [entry["delta"].get("alarms") for entry in entries][-1] == told
+
+
+async def test_a_doubt_that_came_after_the_look_is_not_settled_with_those_that_were_seen(tmp_path: Path) -> None:
+    prepare(tmp_path)
+    async with stage(tmp_path, definitions=MADE) as at:
+        ann, bob = await lost(at, "twice", "ann", "bob")
+        body = {"verb": "settle", "machine": "twice", "outcome": "happened", "by": "opal"}
+        seen = (await at.post("/api/bulk", {**body, "preview": True}))["runs"]
+        assert {line["run_id"]: [call["input"]["to"] for call in line["calls"]] for line in seen} == {
+            ann: ["first ann"], bob: ["first bob"],
+        }  # fmt: skip
+        (tmp_path / "dead").touch()
+        first = f"/api/runs/{ann}/contracts/first/pay/1/answer"
+        await at.post(first, {"outcome": "happened", "by": "kim"})
+        while not (await at.get(f"/api/runs/{ann}"))["waiting"]:
+            await at.until(ann, "waiting")
+        done = await at.post("/api/bulk", {**body, "seen": {line["run_id"]: line["mark"] for line in seen}})
+        assert {line["run_id"]: line.get("problem", "") for line in done["runs"]} == {
+            ann: "it has moved on since it was looked at", bob: "",
+        }  # fmt: skip
+        assert [one["contract_id"] for one in (await at.get(f"/api/runs/{ann}"))["waiting"]] == ["second/pay/1"]

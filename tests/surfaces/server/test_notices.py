@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from detent.define.problem import BrokenDefinition
 from detent.surfaces.server.notice_message import Notice, NoticeLine, write_mail, write_slack
-from detent.surfaces.server.notice_setting import Mail, NoticeChannel, Quiet, Slack, end_quiet, is_quiet
+from detent.surfaces.server.notice_setting import Mail, NoticeChannel, Quiet, Slack, end_quiet, find_digest, is_quiet
 from detent.surfaces.server.setting import ServerSettings, read_settings
 from tests.effort import PATIENCE_S, examples
 from tests.surfaces.server.stage import stage
@@ -102,7 +102,9 @@ def slack_server() -> Iterator[tuple[Postbox, Slack]]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            is_taken = box.take({**body, "authorization": self.headers.get("authorization", "")})
+            is_taken = box.take(
+                {**body, "authorization": self.headers.get("authorization", ""), "key": self.headers["idempotency-key"]}
+            )
             told = json.dumps({"ok": is_taken, "ts": "1.5", "error": "" if is_taken else "ratelimited"}).encode()
             with suppress(OSError):  # whoever asked may be dead
                 self.send_response(200)
@@ -174,7 +176,8 @@ async def test_who_comes_later_is_told_only_of_what_is_still_open(tmp_path: Path
 
 
 async def test_a_digest_is_one_message_for_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("detent.surfaces.server.notice.HOUR_S", 2.0)
+    for module in ("notice", "notice_setting"):
+        monkeypatch.setattr(f"detent.surfaces.server.{module}.HOUR_S", 2.0)
     with mail_server() as (mails, mail):
         async with stage(tmp_path, wanted(post=NoticeChannel(mail=mail, most_per_hour=1, question=True))) as at:
             runs = [await at.start("plea", to=name) for name in ("ann", "bob", "kim", "lee")]
@@ -233,6 +236,7 @@ def test_after_a_crash_the_same_message_comes_again(tmp_path: Path) -> None:
         one, other = slacks.taken
         assert one == other
         assert one["client_msg_id"]
+        assert one["key"]
 
 
 QUIET = st.builds(
@@ -253,6 +257,17 @@ def test_nobody_is_told_anything_in_quiet_hours(quiet: Quiet, at: float) -> None
     assert not is_quiet(quiet, due)
     if due > at:
         assert is_quiet(quiet, due - 1), "and not a minute later than that"
+
+
+def test_the_questions_of_a_night_come_as_one_digest() -> None:
+    channel = NoticeChannel(digest="1h", quiet=Quiet("22:00", "07:00"))
+    midnight = datetime.datetime(2026, 11, 18, tzinfo=datetime.UTC).timestamp()
+    asked = [midnight + hours * HOUR_S + 600 for hours in range(-24, 48)]
+    dues = [find_digest(channel, at) for at in asked]
+    assert all(due > at for at, due in zip(asked, dues, strict=True))
+    by_day = {due for due in dues if midnight <= due < midnight + 24 * HOUR_S}
+    assert len(by_day) == 15  # 7:00, with all of the night before it, to 21:00
+    assert sum(due == midnight + 7 * HOUR_S for due in dues) == 10  # of the hours from 21:00 to 7:00
 
 
 def test_quiet_hours_follow_the_clock_of_their_zone() -> None:

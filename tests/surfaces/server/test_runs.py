@@ -160,11 +160,15 @@ async def test_a_retry_goes_on_from_what_failed(tmp_path: Path) -> None:
         (line,) = (await at.get("/api/runs"))["runs"]
         assert line["error"] == {"type": failed["error"]["type"], "message": "not yet"}
         (tmp_path / "go").touch()
+        seen = await at.get(f"/api/runs/{run_id}/retry")
+        assert [(one["effect"], one["is_asked"]) for one in seen["calls"]] == [("maybe", False)], "not what is done"
+        assert (await at.get(f"/api/runs/{run_id}"))["seq"] == failed["seq"], "nothing was changed"
         again = await at.post(f"/api/runs/{run_id}/retry", {"key": "x"})
         assert (again["run_id"], again["error"]) == (run_id, None)
         done = await at.until(run_id, "completed")
         assert (tmp_path / "sent").read_text() == "lee\n"
         assert (await at.post(f"/api/runs/{run_id}/retry", {"key": "x"}))["seq"] == done["seq"], "once"
+        assert "only one that failed" in (await at.get(f"/api/runs/{run_id}/retry", 409))["error"]["message"]
         assert "only one that failed" in (await at.post(f"/api/runs/{run_id}/retry", {}, 409))["error"]["message"]
 
 

@@ -10,7 +10,7 @@ import { address, place } from "../route.js";
 import { Text, hasOdd } from "../text.js";
 import { say } from "../toast.js";
 import { differences } from "./difference.js";
-import { SECRET } from "../value.js";
+import { SECRET } from "../secret.js";
 import { call, query } from "../wire.js";
 
 const AT_ONCE = 50; // the server takes no more

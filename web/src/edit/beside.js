@@ -5,7 +5,7 @@ import { DryRun } from "../definitions.js";
 import { Diagram } from "../diagram.js";
 import { SchemaForm, initial, problems, useFirstWrong } from "../form.js";
 import { Text } from "../text.js";
-import { brief } from "../value.js";
+import { brief } from "../secret.js";
 import { call } from "../wire.js";
 
 const waiting = () => html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`;

@@ -55,13 +55,8 @@ function Deeds({ title, deeds }) {
 
 function RetryDialog({ store, close }) {
   const [busy, setBusy] = useState(false);
-  const [again, setAgain] = useState(null); // the contracts that failed where the run stopped
-  useEffect(() => {
-    attempt(() => call(`${store.base}/waterfall?limit=500&only=failed`)).then((page) => {
-      const latest = new Map((page?.bars || []).filter((bar) => bar.kind !== "state").map((bar) => [`${bar.name} ${bar.lane || ""}`, bar]));
-      setAgain([...latest.values()].slice(-20));
-    });
-  }, []);
+  const [again, setAgain] = useState(null); // what it would begin with, as the server has tried it out
+  useEffect(() => { attempt(() => call(`${store.base}/retry`)).then(setAgain); }, []);
   const send = async (event) => {
     event.preventDefault();
     setBusy(true);
@@ -69,7 +64,9 @@ function RetryDialog({ store, close }) {
   };
   return html`<${Dialog} title=${_("Try again")} close=${close}><form class="stack" onSubmit=${send}>
     <p class="soft">${_("The run goes on from what failed. What is done stays done, and a yes to the same call holds. A deed that may have happened asks first.")}</p>
-    ${again?.length > 0 && html`<div class="stack"><h3>${_("Would be done again")}</h3><ul class="card">${again.map((bar) => html`<li class="contract" key=${bar.id}><header><b><${Text} value=${bar.name} /></b><span class="soft"><${Text} value=${bar.effect || ""} /></span>${bar.lane && html`<span class="tag"><${Text} value=${bar.lane} /></span>`}<span class="wrong"><${Text} value=${bar.error || ""} /></span></header></li>`)}</ul></div>`}
+    ${again?.total > 0 && html`<div class="stack"><h3>${_("Would be done again")}</h3><ul class="card">${again.calls.map((one) => html`<li class="contract" key=${one.contract_id}><header><b><${Text} value=${one.effect} /></b><span class="faint mono"><${Text} value=${one.contract_id} /></span>
+      ${one.kind === "irreversible" && html`<span class="tag harm">${_("cannot be taken back")}</span>`}${one.is_asked && html`<span class="tag warn">${_("asks first")}</span>`}</header>
+      ${Object.keys(one.input).length > 0 && html`<${Value} value=${one.input} depth=${1} />`}</li>`)}</ul>${again.total > again.calls.length && html`<p class="faint">${_("{count} more", { count: again.total - again.calls.length })}</p>`}</div>`}
     <${Ends} close=${close}><button class="main" disabled=${busy}>${_("Try again")}</button></${Ends}></form></${Dialog}>`;
 }
 

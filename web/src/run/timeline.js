@@ -6,7 +6,8 @@ import { place, tune } from "../route.js";
 import { word } from "../status.js";
 import { Sentence } from "../sentence.js";
 import { Said, Text } from "../text.js";
-import { Value, brief } from "../value.js";
+import { brief } from "../secret.js";
+import { Value } from "../value.js";
 import { say } from "../toast.js";
 import { call } from "../wire.js";
 

@@ -39,10 +39,11 @@ export function parts(bar, from, upto, until) {
 const ofBar = (bar, until) => (bar.end ?? Math.max(until, bar.spans.at(-1)[1])) - bar.spans[0][1];
 const lastStatus = (bar) => bar.spans.at(-1)[0];
 
-function Track({ bar, axis }) {
+/** The bars themselves; a press opens what the name opens. */
+function Track({ bar, axis, press }) {
   const shown = parts(bar, axis.from, axis.upto, axis.until);
   const last = shown.at(-1);
-  return html`<span class="track" aria-hidden="true">${shown.map((part, at) => html`<i key=${at} class=${`is-${bar.kind} ${part.status} ${part.status === "waiting" && bar.asks ? "person" : ""}`} style=${{ left: `${part.left}%`, width: `max(2px, ${part.width}%)` }} title=${`${word(part.status)} · ${span(part.seconds)}`} />`)}
+  return html`<span class="track" aria-hidden="true" onClick=${press}>${shown.map((part, at) => html`<i key=${at} class=${`is-${bar.kind} ${part.status} ${part.status === "waiting" && bar.asks ? "person" : ""}`} style=${{ left: `${part.left}%`, width: `max(2px, ${part.width}%)` }} title=${`${word(part.status)} · ${span(part.seconds)}`} />`)}
     ${last && html`<small class=${last.left + last.width > 82 ? "before" : ""} style=${last.left + last.width > 82 ? { right: `${100 - Math.min(100, shown[0].left)}%` } : { left: `${last.left + last.width}%` }}>${span(ofBar(bar, axis.until))}</small>`}</span>`;
 }
 
@@ -88,13 +89,14 @@ function Row({ bar, axis, base, depth, said = null, owner = "" }) {
   const key = owner ? `${owner} ${bar.id}` : bar.id;
   const isOpen = chosen === key;
   const [isUnfolded, setUnfolded] = useState(false);
+  const toggle = () => tune({ bar: isOpen ? "" : key });
   return html`<li class=${`bar-row is-${bar.kind} depth-${Math.min(depth, 6)}`}>
     <div class="line">${bar.kind === "child" && html`<button class="link fold" aria-expanded=${String(isUnfolded)} aria-label=${isUnfolded ? _("fold {run}", { run: bar.run_id }) : _("unfold {run}", { run: bar.run_id })} onClick=${() => setUnfolded(!isUnfolded)}>${isUnfolded ? "▾" : "▸"}</button>`}
-      <button class="link named" aria-expanded=${String(isOpen)} onClick=${() => tune({ bar: isOpen ? "" : key })}>
+      <button class="link named" aria-expanded=${String(isOpen)} onClick=${toggle}>
         ${bar.kind === "state" ? html`<span class="state"><${Text} value=${bar.name} /></span>` : html`<${Glyph} status=${lastStatus(bar)} /><span class="cut"><${Text} value=${bar.name} /></span><span class="faint cut"><${Text} value=${bar.effect} /></span>`}
         ${bar.attempt > 1 && html`<span class="tag warn">${_("attempt {count}", { count: bar.attempt })}</span>`}${bar.lane && html`<span class="tag cut"><${Text} value=${bar.lane} /></span>`}
         <span class="unseen">${word(lastStatus(bar))}, ${span(ofBar(bar, axis.until))}</span></button></div>
-    <${Track} bar=${bar} axis=${axis} />
+    <${Track} bar=${bar} axis=${axis} press=${toggle} />
     ${isOpen && html`<${Details} base=${base} bar=${bar} said=${said} />`}</li>
     ${isUnfolded && html`<${Child} runId=${bar.run_id} axis=${axis} depth=${depth + 1} />`}`;
 }

@@ -8,7 +8,8 @@ import { Question } from "../question.js";
 import { Status, isOver } from "../status.js";
 import { Sentence } from "../sentence.js";
 import { Text } from "../text.js";
-import { Value, brief } from "../value.js";
+import { brief } from "../secret.js";
+import { Value } from "../value.js";
 import { isVerbose } from "../slash.js";
 import { call } from "../wire.js";
 

@@ -16,7 +16,7 @@ from detent.agents.coding.mutation import replace_nodes
 
 OTHER = "object()"  # equal to nothing else
 _NOT_ENTERED = ("raises", "warns", "deprecated_call", "assertRaises", "assertRaisesRegex", "assertWarns", "assertLogs")
-_EQUAL = (
+EQUAL = (
     "assertEqual", "assertEquals", "assertListEqual", "assertDictEqual", "assertTupleEqual", "assertSetEqual",
     "assertSequenceEqual", "assertMultiLineEqual", "assertCountEqual", "assertIs",
 )  # fmt: skip
@@ -42,45 +42,47 @@ def change_expectations(text: str, functions: Collection[str], turn: int) -> tup
     except (SyntaxError, ValueError, RecursionError):
         return text, set()
     edits, changed = list[Edit](), set[str]()
-    for name, function in _list_functions(tree.body):
+    for name, function in list_functions(tree.body):
         if name not in functions:
             continue
-        found = [edit for claim in _list_claims(function.body) if (edit := _turn_round(claim, function)) is not None]
+        found = [edit for claim in list_claims(function.body) if (edit := _turn_round(claim, function)) is not None]
         if turn < len(found):
             edits.append(found[-1 - turn])
             changed.add(name)
     return replace_nodes(text, edits), changed
 
 
-def _list_functions(body: list[ast.stmt], around: str = "") -> Iterator[tuple[str, Function]]:
+def list_functions(body: list[ast.stmt], around: str = "") -> Iterator[tuple[str, Function]]:
+    """The functions of a file of tests, by the names that pytest gives them."""
     for item in body:
         if isinstance(item, Function):
             yield f"{around}{item.name}", item
         elif isinstance(item, ast.ClassDef):
-            yield from _list_functions(item.body, f"{around}{item.name}::")
+            yield from list_functions(item.body, f"{around}{item.name}::")
 
 
-def _list_claims(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+def list_claims(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """What a test says at its end, in the statements that are surely reached when it passes.
 
     A function inside of it counts if it is called there: `run(inner())`.
     """
-    called = {_get_called(node) for item in body for node in ast.walk(item) if isinstance(node, ast.Call)}
+    called = {get_called(node) for item in body for node in ast.walk(item) if isinstance(node, ast.Call)}
     for item in body:
         if isinstance(item, Function) and item.name in called:
-            yield from _list_claims(item.body)
+            yield from list_claims(item.body)
         if isinstance(item, ast.Assert) or (isinstance(item, ast.Expr) and isinstance(item.value, ast.Call)):
             yield item
         elif isinstance(item, ast.For | ast.AsyncFor) or (isinstance(item, With) and not _expects_error(item)):
-            yield from _list_claims(item.body)
+            yield from list_claims(item.body)
 
 
 def _expects_error(item: With) -> bool:
     calls = [one.context_expr for one in item.items if isinstance(one.context_expr, ast.Call)]
-    return any(_get_called(call) in _NOT_ENTERED for call in calls)
+    return any(get_called(call) in _NOT_ENTERED for call in calls)
 
 
-def _get_called(call: ast.Call) -> str:
+def get_called(call: ast.Call) -> str:
+    """The last name of what is called."""
     return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
 
 
@@ -113,8 +115,8 @@ def _turn_claim(item: ast.stmt) -> Edit | None:
     call = item.value if isinstance(item, ast.Expr) else None
     if not isinstance(call, ast.Call) or len(call.args) < 1 or any(isinstance(arg, ast.Starred) for arg in call.args):
         return None
-    name = _get_called(call)
-    if name in _EQUAL and len(call.args) > 1:
+    name = get_called(call)
+    if name in EQUAL and len(call.args) > 1:
         return _turn_sides(call.args[0], call.args[1])
     if name == "assertIn":
         return call.args[0], OTHER
@@ -175,7 +177,7 @@ def _find_part(node: ast.expr) -> ast.expr | None:
     match node:
         case ast.List(elts=[*_, last]) | ast.Tuple(elts=[*_, last]) | ast.Dict(values=[*_, last]):
             return last
-        case ast.Call(args=[first, *_]) if _get_called(node)[:1].isupper():
+        case ast.Call(args=[first, *_]) if get_called(node)[:1].isupper():
             return first
     return None
 
@@ -218,8 +220,8 @@ def _count_claims(text: str) -> Counter[str]:
         nodes = list(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError):
         return Counter()
-    calls = [node for node in nodes if isinstance(node, ast.Call) and _get_called(node).startswith("assert")]
-    raised = [node for node in nodes if isinstance(node, ast.Call) and _get_called(node) in _NOT_ENTERED[:3]]
+    calls = [node for node in nodes if isinstance(node, ast.Call) and get_called(node).startswith("assert")]
+    raised = [node for node in nodes if isinstance(node, ast.Call) and get_called(node) in _NOT_ENTERED[:3]]
     return Counter(ast.unparse(node) for node in (*(n for n in nodes if isinstance(n, ast.Assert)), *calls, *raised))
 
 

@@ -139,7 +139,7 @@ async def _run(
             return Ran(Checked(**facts, exit=-9, seconds=_since(begun), environment=stopped), {})
         told = channel.read() if witnessed is not None else None
     output = f"{finished.stdout}\n{finished.stderr}" if finished.stderr else finished.stdout
-    facts |= {"seconds": _since(begun), "tail": heard.tail}
+    facts |= {"seconds": _since(begun), "tail": heard.tail, "running": finished.swept}
     facts["output_digest"] = hashlib.sha256(output.encode("utf-8", "replace")).hexdigest()
     if told is not None:
         return _judge_report(facts, told, place)

@@ -53,6 +53,7 @@ class Checked(msgspec.Struct, frozen=True, omit_defaults=True):
     lost: tuple[Failing, ...] = ()  # passed before the job and did not run and pass now
     mended: dict[str, str] = {}  # of what failed before the job: how it ended now
     flaky: tuple[str, ...] = ()  # came out differently in two runs of the same tree
+    running: int = 0  # processes that it left and that had to be ended
 
     @property
     def failed(self) -> int:
@@ -105,6 +106,7 @@ class Evidence(msgspec.Struct, frozen=True, omit_defaults=True):
     word: Word = ""
     notes: tuple[str, ...] = ()
     around: dict[str, str] = {}  # of a baseline: digests of the settings files in the folders above the project
+    known: tuple[str, ...] | None = None  # of a baseline: programs, packages and settings in the user's home
     too_large: tuple[str, ...] = ()  # new files that no checkpoint holds, each with its size
     only_here: tuple[OnlyHere, ...] = ()  # of a baseline: what passes in the user's own tree and not in a checkout
 

@@ -69,7 +69,8 @@ class Court:
     def site(self) -> Workplace:
         """Where the checks run."""
         hidden = list_outside(self.project)
-        return arrange(self.job.root, self.place.root, self.job.settings, hidden, is_check=True)
+        known = self.job.baseline.known if self.job.baseline else None
+        return arrange(self.job.root, self.place.root, self.job.settings, hidden, is_check=True, known=known)
 
     @functools.cached_property
     def known(self) -> dict[str, list[str]]:

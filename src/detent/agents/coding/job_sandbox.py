@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import msgspec
@@ -19,6 +19,7 @@ from detent.agents.coding.settings import CheckStep, Settings
 from detent.effects import sandbox
 from detent.effects.sandbox import SandboxWish
 
+OWN = ("/tmp", "/dev/shm")  # noqa: S108  # of each sandbox
 DEPTH_MAX = 3
 INCLUDED_MAX = 2000
 # What steers programs and lies in the user's home, which workers must be able to write for their own sake.
@@ -26,7 +27,9 @@ STEERING = (
     ".local", ".cargo", ".rustup", ".nvm", ".pyenv", ".rbenv", ".asdf", ".volta", ".bun", ".deno", "go", "bin", ".ssh",
     ".gnupg", ".gitconfig", ".npmrc", ".yarnrc", ".mypy.ini", ".pydistutils.cfg", ".pypirc", ".bashrc", ".bash_profile",
     ".profile", ".zshrc", ".zshenv", ".zprofile", ".config/git", ".config/pip", ".config/ruff", ".config/mypy",
-    ".config/go", ".config/uv", ".config/systemd", ".config/autostart", ".config/fish",
+    ".config/go", ".config/uv", ".config/systemd", ".config/autostart", ".config/fish", ".bash_login", ".bash_logout",
+    ".bash_aliases", ".zlogin", ".xprofile", ".config/environment.d", ".pub-cache", ".yarn", ".m2", ".gradle", ".rvm",
+    ".sdkman", ".nuget", ".dotnet", ".conda", "miniconda3", "miniforge3", "anaconda3", "mambaforge", ".ghcup", ".elan",
 )  # fmt: skip
 
 
@@ -61,11 +64,18 @@ class Workplace(msgspec.Struct, frozen=True):
 
 
 def arrange(
-    root: str, folder: str, chosen: Settings, hidden: Iterable[str] = (), *, is_check: bool = False
+    root: str,
+    folder: str,
+    chosen: Settings,
+    hidden: Iterable[str] = (),
+    *,
+    is_check: bool = False,
+    known: Collection[str] | None = None,
 ) -> Workplace:
     """How programs run in a copy of the project at `root`; `hidden` are folders that they must not see.
 
-    A check can write nothing but the copy, and its temporary files are its own.
+    A check can write nothing but the copy, and its temporary files and its home are its own: of the user's home it sees
+    programs, packages and settings, and of these only what was `known` there before the worker began; None: all.
     """
     level = chosen.sandbox.level
     variables = tuple(name for name in chosen.workspace.services if not _is_path(name)) if is_check else ()
@@ -88,18 +98,23 @@ def arrange(
         write = (*write, *_list_writable())
     if is_check:
         write = (*write, *(os.path.expanduser(name) for name in chosen.workspace.services if _is_path(name)))
+    kept = _list_kept(root, chosen.verify, ("/",) if level else _list_writable()) if level in ("", "home") else []
     wish = msgspec.structs.replace(
         wish,
         level=level or "folder",
         write=write,
-        kept=tuple(_list_kept(root, chosen.verify, ("/",) if level else _list_writable()))
-        if level in ("", "home")
-        else (),
+        kept=tuple(place for place in kept if not is_check or known is None or place in known),
+        emptied=tuple(place for place in _list_writable() if place not in OWN) if is_check and not level else (),
         mounts=((folder, root),),
         shown=tuple(shown),
         hidden=tuple(place for place in hidden if os.path.isdir(place)),
     )
     return Workplace(folder, root, wish, root=root, services=variables)
+
+
+def list_known(root: str, chosen: Settings) -> tuple[str, ...]:
+    """The programs, packages and settings that the checks see although they lie where a worker can write."""
+    return tuple(_list_kept(root, chosen.verify, ("/",) if chosen.sandbox.level else _list_writable()))
 
 
 def _is_path(service: str) -> bool:

@@ -25,9 +25,13 @@ class Disguises:
         self._constants: dict[str, str] = {}
         nodes = list(ast.walk(tree))
         self._functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
-        self.imported = {
-            one.asname or one.name for node in nodes if isinstance(node, ast.ImportFrom) for one in node.names
+        self._origins = {
+            one.asname or one.name: f"{node.module}.{one.name}"
+            for node in nodes
+            if isinstance(node, ast.ImportFrom)
+            for one in node.names
         }
+        self.imported = set(self._origins)
         for node in nodes:
             if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
                 name, value = node.targets[0].id, self.work_out(node.value)
@@ -41,6 +45,13 @@ class Disguises:
     def is_function(self, node: ast.AST) -> bool:
         """Whether an expression is a function of this file."""
         return isinstance(node, ast.Lambda) or (isinstance(node, ast.Name) and node.id in self._functions)
+
+    def name_of(self, node: ast.AST) -> str:
+        """The name of something of another module, with the module's own: `subprocess.Popen`."""
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            module = self.modules.get(node.value.id, "")
+            return f"{module}.{node.attr}" if module else ""
+        return self._origins.get(node.id, "") if isinstance(node, ast.Name) else ""
 
     def work_out(self, node: ast.AST | None) -> str | None:
         """The text that an expression of constants comes to; None: it is no such expression, or a long one."""

@@ -2,36 +2,41 @@
 
 Code that recognises its checker has to ask for a sign of it and go two ways. The sign may be anything; but nothing that
 the function is given is in the question, and one of the two ways is never gone under test. So both are made to fail,
-each by itself, and the tests must notice both.
+each by itself, and the tests must notice both. So are ways that lead to what the function did before: whoever mixes the
+sign with what is given keeps that for those who do not check.
 """
 
 import ast
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from detent.agents.coding.mutation import FUNCTIONS, Mutant, replace_nodes
+from detent.agents.coding.outside_question import DISPLAYS, is_aside, list_given, list_questions, names_in
 
-ERROR = 'RuntimeError("nobody goes this way")'
+ERROR = 'KeyboardInterrupt("nobody goes this way")'  # which hardly anybody catches
 FAILURE = f"raise {ERROR}"
-# What differs between machines for everybody to see, and is no sign of a checker.
-MACHINE = {"version_info", "platform", "TYPE_CHECKING", "maxsize", "byteorder", "PY2", "PY3", "_PY3", "_PY2", "PYPY"}
+THROWN = f"(_ for _ in ()).throw({ERROR})"
 ENDS = (ast.Return, ast.Raise, ast.Continue, ast.Break)
-BRANCHES_MAX = 6
+IMPORTS = (ast.Import, ast.ImportFrom)
+BRANCHES_MAX = 10
 
 
-def list_side_branches(text: str, lines: Collection[int]) -> list[Mutant]:
+def list_side_branches(text: str, lines: Collection[int], before: str = "") -> list[Mutant]:
     """The file with one such way made to fail, for each way of each question in these lines."""
     try:
-        tree = ast.parse(text)
+        tree, was = ast.parse(text), _list_results(before)
     except (SyntaxError, ValueError, RecursionError):
         return []
     outside = _list_outside(tree)
-    loops = {name for node in outside if isinstance(node, ast.For | ast.comprehension) for name in _names(node.target)}
+    loops = {
+        name for node in outside if isinstance(node, ast.For | ast.comprehension) for name in names_in(node.target)
+    }
     found = list(_list_ways(text, outside, {*loops, "__name__"}, lines))
     for function in (node for node in ast.walk(tree) if isinstance(node, (*FUNCTIONS, ast.Lambda))):
-        given = _list_given(function)
+        given, nodes = list_given(function), list(ast.walk(function))
         if given:
-            found += _list_ways(text, list(ast.walk(function)), given, lines)
+            found += _list_ways(text, nodes, given, lines)
+        old = was.get(getattr(function, "name", ""), set())
+        found += _list_old_ways(text, nodes, old, lines) if old else []
     return list({mutant.text: mutant for mutant in found}.values())[:BRANCHES_MAX]
 
 
@@ -45,50 +50,80 @@ def _list_outside(tree: ast.Module) -> list[ast.AST]:
     return found
 
 
-def _list_given(function: ast.AST) -> set[str]:
-    """The arguments of a function, and everything in it that may come from them: all but what is surely a sign."""
-    nodes = list(ast.walk(function))
-    known = {node.arg for node in nodes if isinstance(node, ast.arg)}
-    if not known:
-        return set()
-    stored = Counter(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
-    caught = {node.name for node in nodes if isinstance(node, ast.ExceptHandler) and node.name}
-    parts = [node for node in nodes if isinstance(node, ast.Attribute | ast.Subscript)]
-    filled = {name for node in parts if isinstance(node.ctx, ast.Store) for name in _names(node.value)}
-    known |= set(stored) | caught
-    size = 0
-    while size != len(known):
-        size = len(known)
-        for node in nodes:
-            match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value) if stored[name] == 1 and name not in filled:
-                    if not _names(value) & known and _asks(value):
-                        known.discard(name)
-    return known
-
-
-def _asks(value: ast.expr) -> bool:
-    """Whether a value is found out, and not just written down; what has just gone wrong came from what was given."""
-    nodes = list(ast.walk(value))
-    is_error = any(getattr(node, "attr", getattr(node, "id", "")) == "exc_info" for node in nodes)
-    return not is_error and any(isinstance(node, ast.Call | ast.Attribute | ast.Name) for node in nodes)
-
-
-def _names(node: ast.AST) -> set[str]:
-    return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+def _list_results(before: str) -> dict[str, set[str]]:
+    """By its name, what a function gave and worked out: as it was before."""
+    found: dict[str, set[str]] = {}
+    for function in (node for node in ast.walk(ast.parse(before)) if isinstance(node, FUNCTIONS)):
+        values = [node.value for node in ast.walk(function) if isinstance(node, ast.Return | ast.Assign) and node.value]
+        found[function.name] = {ast.dump(one) for one in values if not isinstance(one, ast.Constant)}
+    return found
 
 
 def _list_ways(text: str, nodes: Sequence[ast.AST], given: set[str], lines: Collection[int]) -> Iterator[Mutant]:
     for node in nodes:
         for body in _list_bodies(node):
             for index, item in enumerate(body):
-                if isinstance(item, ast.If) and item.lineno in lines and _asks_aside(item.test, given):
-                    rest = item.orelse or (body[index + 1 :] if isinstance(item.body[-1], ENDS) else [])
-                    yield from (_fail_at(text, way[0]) for way in (item.body, rest) if way)
-                    yield from [] if rest else _fail_past(text, item)
-        if isinstance(node, ast.IfExp) and node.lineno in lines and _asks_aside(node.test, given):
-            for way in (node.body, node.orelse):
-                yield Mutant(way.lineno, "a failure", replace_nodes(text, [(way, f"(_ for _ in ()).throw({ERROR})")]))
+                if item.lineno in lines or isinstance(item, ast.Try):
+                    yield from _fail_ways(text, item, body[index + 1 :], given, lines)
+        if isinstance(node, ast.IfExp) and node.lineno in lines and is_aside(node.test, given):
+            yield from (_fail_instead(text, way) for way in (node.body, node.orelse))
+    for part in list_questions(nodes, given):
+        if part.lineno in lines:
+            yield from _fail_answers(text, part)
+
+
+def _fail_ways(
+    text: str, item: ast.stmt, after: list[ast.stmt], given: set[str], lines: Collection[int]
+) -> Iterator[Mutant]:
+    """A failure in each way that a statement may go, if it asks about nothing given."""
+    match item:
+        case ast.If(test=test, body=body) if is_aside(test, given):
+            rest = item.orelse or (after if isinstance(body[-1], ENDS) else [])
+            yield from (_fail_at(text, way[0]) for way in (body, rest) if way)
+            yield from [] if rest else _fail_past(text, item)
+        case ast.While(test=asked, body=body) | ast.For(iter=asked, body=body):
+            if is_aside(asked, given) and any(isinstance(one, ast.Call) for one in ast.walk(asked)):
+                yield _fail_at(text, body[0])
+        case ast.Try(body=body, handlers=handlers):
+            asking = next((at for at, one in enumerate(body) if one.lineno in lines and _asks(one, given)), None)
+            if asking is not None:
+                ways = [*(one.body[0] for one in handlers), *(body[asking + 1 :] or item.orelse or after)[:1]]
+                yield from (_fail_at(text, way) for way in ways)
+
+
+def _asks(item: ast.stmt, given: set[str]) -> bool:
+    """Whether something is called with nothing that was given, and is gone into to see whether it works."""
+    is_call = any(isinstance(node, ast.Call) for node in ast.walk(item))
+    return is_call and not isinstance(item, (*IMPORTS, *FUNCTIONS, ast.Raise)) and not names_in(item) & given
+
+
+def _list_old_ways(text: str, nodes: Sequence[ast.AST], old: set[str], lines: Collection[int]) -> Iterator[Mutant]:
+    """Ways of new questions that lead to what the function gave before, whatever is asked."""
+    for node in (node for node in nodes if getattr(node, "lineno", 0) in lines):
+        match node:
+            case ast.IfExp(body=one, orelse=other):
+                yield from (_fail_instead(text, way) for way in (one, other) if ast.dump(way) in old)
+            case ast.BoolOp(values=values):
+                yield from (_fail_instead(text, way) for way in values if ast.dump(way) in old)
+            case ast.Subscript(value=value, slice=chosen) if isinstance(value, DISPLAYS):
+                if any(ast.dump(inner) in old for inner in ast.walk(value)):
+                    yield from _fail_answers(text, chosen)
+    for body in (body for node in nodes for body in _list_bodies(node)):
+        for index, item in enumerate(body):
+            if isinstance(item, ast.If | ast.Match | ast.Try | ast.For | ast.While) and item.lineno in lines:
+                inner = [one for part in _list_inner(item) for one in part]
+                yield from (_fail_at(text, way) for way in [*inner, *body[index + 1 :]] if _gives(way, old))
+
+
+def _list_inner(item: ast.stmt) -> Iterator[list[ast.stmt]]:
+    yield from _list_bodies(item)
+    for part in [*getattr(item, "cases", ()), *getattr(item, "handlers", ())]:
+        yield part.body
+
+
+def _gives(item: ast.stmt, old: set[str]) -> bool:
+    value = item.value if isinstance(item, ast.Return | ast.Assign) else None
+    return value is not None and ast.dump(value) in old
 
 
 def _list_bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
@@ -98,14 +133,16 @@ def _list_bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
             yield found
 
 
-def _asks_aside(test: ast.expr, given: set[str]) -> bool:
-    """Whether a question, or a part of one, is about nothing that was given."""
-    parts: Sequence[ast.expr] = test.values if isinstance(test, ast.BoolOp) else [test]
-    for part in parts:
-        names, attributes = _names(part), {inner.attr for inner in ast.walk(part) if isinstance(inner, ast.Attribute)}
-        if not isinstance(part, ast.Constant) and not names & given and not (names | attributes) & MACHINE:
-            return True
-    return False
+def _fail_instead(text: str, way: ast.expr) -> Mutant:
+    return Mutant(way.lineno, "a failure", replace_nodes(text, [(way, THROWN)]))
+
+
+def _fail_answers(text: str, part: ast.expr) -> Iterator[Mutant]:
+    """The file with a failure where something is true, and where it is not."""
+    asked = ast.unparse(part)
+    for answer in ("_answer", "not _answer"):
+        probe = f"(lambda _answer: {THROWN} if {answer} else _answer)({asked})"
+        yield Mutant(part.lineno, "a failure", replace_nodes(text, [(part, probe)]))
 
 
 def _fail_at(text: str, item: ast.stmt) -> Mutant:

@@ -17,12 +17,14 @@ from detent.agents.coding.example import (
     list_constants,
     list_examples,
     list_expected,
+    list_expected_texts,
+    list_numbers,
     list_tables,
     look_for_examples,
     look_for_expected,
 )
 from detent.agents.coding.obfuscation import Disguises, list_texts
-from detent.agents.coding.yardstick import COMPARING, list_changed_yardsticks
+from detent.agents.coding.yardstick import COMPARING, FUNCTIONS, list_changed_yardsticks
 
 NAMES = {
     "pytest", "_pytest", "pluggy", "unittest", "doctest", "sitecustomize", "PYTEST_CURRENT_TEST", "PYTEST_VERSION",
@@ -68,6 +70,10 @@ RUNNING = ("exec", "eval", "compile", "__import__")
 UNPACKING = {"loads", "b64decode", "b32decode", "b16decode", "b85decode", "a85decode", "decompress", "unhexlify"}
 DIGESTS = {"hash", "crc32", "adler32", "hexdigest", "digest"}
 VALUES = {"int", "float", "complex", "str", "bytes", "list", "tuple", "dict", "set", "frozenset"}
+STARTING = re.compile(
+    r"(?:subprocess|os|threading|multiprocessing|_thread|signal)\.(?:Popen|run|call|check_call|check_output|getoutput|system|popen"
+    r"|fork|forkpty|posix_spawnp?|spawn\w+|Thread|Timer|Process|Pool|start_new_thread|alarm|setitimer)\b"
+)
 LEAVING = {"__exit__", "__aexit__"}
 _COOKIE = re.compile(r"\A(?:.*\n)?[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _TURNING = re.compile("[\u202a-\u202e\u2066-\u2069]")
@@ -93,7 +99,8 @@ def find_suspects(
     `mended` are the functions of the tests that failed before.
     """
     texts = list(tests)
-    expected = {value for text in texts for value in list_expected(text, mended)}
+    expected: set[object] = {value for text in texts for value in list_expected(text, mended)}
+    expected |= {value for text in texts for value in list_expected_texts(text, mended)}
     examples = [found for text in texts for found in list_examples(text)]
     suspects: list[Suspect] = []
     for file, text in sorted(sources.items()):
@@ -130,6 +137,11 @@ def _look_for_tables(file: str, before: str, after: str, tests: Iterable[str]) -
     for name in (name for name in was if now.get(name) != was[name]):
         if any(re.search(rf"\b{re.escape(name.partition('.')[0])}\b", text) for text in tests):
             yield Suspect(file, 1, f"the table `{name}`, which tests use, is another one")
+    bounds, numbers = list_numbers(before), list_numbers(after)
+    for name in (name for name in bounds if numbers.get(name) != bounds[name]):
+        bound = re.compile(rf"(?:[<>]=?|\b(?:rel|abs|delta|places|rel_tol|abs_tol)=)\s*(?:\w+\.)*{re.escape(name)}\b")
+        if any(bound.search(text) for text in tests):
+            yield Suspect(file, 1, f"`{name}`, by which tests measure, is another number")
 
 
 def _look_at_file(
@@ -143,6 +155,7 @@ def _look_at_file(
     known, hidden = _words_of(before), Disguises(tree)
     texts = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
     whole, clocks, moments = list_texts(tree, hidden), _list_clocks(tree), _list_moments(tree)
+    yield from (Suspect(file, line, why) for line, why in _list_later_deeds(tree, hidden) if line in lines)
     for node in ast.walk(tree):
         span = _span(node)
         if not lines.intersection(span) or id(node) in texts:
@@ -160,6 +173,23 @@ def _look_at_file(
             )
         if why:
             yield Suspect(file, span.start, why)
+
+
+def _list_later_deeds(tree: ast.Module, hidden: Disguises) -> Iterator[tuple[int, str]]:
+    """What goes on after the file is loaded, or puts another function in place of one of its own."""
+    inside = {id(inner) for node in ast.walk(tree) if isinstance(node, FUNCTIONS) for inner in ast.walk(node)}
+    own = {node.name for node in tree.body if isinstance(node, FUNCTIONS)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and id(node) not in inside and hidden.name_of(node.func):
+            name = hidden.name_of(node.func)
+            if STARTING.fullmatch(name):
+                yield node.lineno, f"it starts something when it is loaded: `{name}`"
+        elif isinstance(node, ast.Global) and own.intersection(node.names):
+            yield node.lineno, f"it puts another function in place of `{min(own.intersection(node.names))}`"
+        elif (
+            isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and _get_called(node.value) == "globals"
+        ):
+            yield node.lineno, "it changes the names of the file while it runs"
 
 
 def _span(node: ast.AST) -> range:
@@ -307,9 +337,12 @@ def _look_for_environment(node: ast.AST) -> str:
 
 def _look_for_clock(node: ast.AST, clocks: Collection[str], moments: Collection[str]) -> str:
     """A comparison of the clock, or of a digest, with something fixed: it is one way today and another way later."""
+    inner = list(ast.walk(node))
+    if isinstance(node, ast.BinOp) and any(_get_called(one) in CLOCKS for one in inner):
+        late = any(isinstance(value, int | float) and value >= EPOCH_MIN for value in list_constants(node))
+        return "what it does depends on the date" if late else ""
     if not isinstance(node, ast.Compare):
         return ""
-    inner = list(ast.walk(node))
     numbers = [value for value in list_constants(node) if isinstance(value, int | float | str) and value not in (0, 1)]
     if not numbers and not any(getattr(one, "id", "") in moments for one in inner):
         return ""

@@ -5,13 +5,14 @@ that pass whatever the new lines do say nothing about them. And a test that pass
 decides whether it passes.
 """
 
+import functools
 import itertools
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
-from detent.agents.coding import changed_expectation, mutation, runner_report, side_branch
+from detent.agents.coding import changed_expectation, mutation, other_input, runner_report, side_branch
 from detent.agents.coding.check import Ran
 from detent.agents.coding.clean_checkout import Court, find_added_lines
 from detent.agents.coding.file_role import CODE
@@ -22,7 +23,7 @@ from detent.agents.coding.workspace.difference import PathStep
 
 LINK = "120000"
 SECONDS_MAX = 30.0  # checks that take longer are not repeated for mutants
-SIDES_MAX = 8
+SIDES_MAX = 12
 MUTANTS_SECONDS_MAX = 60.0  # after which no further one is begun
 NAMES_MAX = 5
 FILES_MAX = 50
@@ -43,13 +44,14 @@ class TestDoubts(msgspec.Struct, frozen=True):
     deaf: tuple[str, ...] = ()  # pass whatever they expect
     is_silent: bool = False  # nothing could be tried that the tests of the change would have had to notice
     data: tuple[str, ...] = ()  # files that are no code, without whose change some of them fail
+    fitted: tuple[str, ...] = ()  # of most tests that could be asked: nothing but the answer to their own input is new
 
     @property
     def is_weak(self) -> bool:
         """Whether the tests do not vouch for the change: they miss most mutants, pass without it, or pass anyway."""
         noticed = self.mutants - len(self.alive)
         is_blind = len(self.alive) * 2 > self.mutants or bool(self.empty and not self.vouching and not noticed)
-        return is_blind or bool(self.deaf or self.aside) or (self.is_silent and not self.mutants)
+        return is_blind or bool(self.deaf or self.aside or self.fitted) or (self.is_silent and not self.mutants)
 
     @property
     def notes(self) -> list[str]:
@@ -59,6 +61,8 @@ class TestDoubts(msgspec.Struct, frozen=True):
             told.append(f"these tests pass with the old source, too, and count for nothing: {_name_some(self.empty)}")
         if self.deaf:
             told.append(f"these tests pass whatever they expect: {_name_some(self.deaf)}")
+        if self.fitted:
+            told.append(f"with other input than theirs, the change makes no difference to: {_name_some(self.fitted)}")
         if self.mutants:
             noticed = self.mutants - len(self.alive)
             told.append(f"the tests notice {noticed} of {self.mutants} wrong changes of the new lines")
@@ -104,6 +108,24 @@ async def try_old_data(
     return known if passed.issuperset(known.vouching) else msgspec.structs.replace(known, data=tuple(sorted(data)))
 
 
+async def try_other_input(
+    court: Court, tree: str, steps: Sequence[CheckStep], source: Mapping[str, PathStep], known: TestDoubts
+) -> TestDoubts:
+    """Make the calls of the tests that vouch with other values, on the old source and on the new."""
+    steps, blobs = _list_witnessed(steps), await checkout.list_blobs(court.project, tree)
+    turned, changed = await _rewrite(court, blobs, known.vouching[:TURNED_MAX], other_input.turn_tests)
+    if not turned or not steps:
+        return known
+    old = {**changed, **{path: before(step) for path, step in source.items()}}
+    told: list[dict[str, other_input.OtherAnswers]] = []
+    for files in (old, changed):
+        ran, _ = await court.run(await checkout.adjust(court.project, tree, files), steps, rerun=False, only=turned)
+        said = {item.test: other_input.read_answers(item.message) for one in ran for item in one.checked.failures}
+        told.append({test: answers for test, answers in said.items() if answers is not None})
+    fitted, count = other_input.list_fitted(*told)
+    return msgspec.structs.replace(known, fitted=tuple(fitted)) if len(fitted) * 2 > count else known
+
+
 def before(step: PathStep) -> Blob | None:
     """What a path was; None: it was not there."""
     return None if step.status == "A" else (step.old_mode, step.old)
@@ -130,7 +152,7 @@ async def try_mutants(
         else:
             tried += 1
             alive += [] if is_noticed else [f"{path}:{mutant.line} as {mutant.what}"]
-    return msgspec.structs.replace(known, mutants=tried, alive=tuple(alive), aside=tuple(aside))
+    return msgspec.structs.replace(known, mutants=tried, alive=tuple(alive), aside=tuple(dict.fromkeys(aside)))
 
 
 Placed = tuple[str, mutation.Mutant]  # in which file
@@ -145,7 +167,7 @@ async def _choose_mutants(court: Court, source: Mapping[str, PathStep], most: in
             text = await court.read(step.new)
             lines = find_added_lines(was, text)
             rows.append([(path, one) for one in mutation.make_mutants(text, lines, most)])
-            sides += [(path, one) for one in side_branch.list_side_branches(text, lines)]
+            sides += [(path, one) for one in side_branch.list_side_branches(text, lines, was)]
     rows.sort(key=lambda row: -len(row))  # what has most to be mistaken about comes first
     turns = [one for turn in itertools.zip_longest(*rows) for one in turn if one is not None]
     return sides[:SIDES_MAX], turns[:most]
@@ -162,7 +184,8 @@ async def try_expectations(
     deaf, asked = set[str](), set[str]()
     for turn in range(TURNS_MAX):
         chosen = [test for test in tests if turn == 0 or test in new]
-        turned, changed = await _turn_tests(court, blobs, chosen, turn)
+        expect = functools.partial(changed_expectation.change_expectations, turn=turn)
+        turned, changed = await _rewrite(court, blobs, chosen, expect)
         if not changed:
             break
         other = await checkout.adjust(court.project, tree, changed)
@@ -172,11 +195,14 @@ async def try_expectations(
     return tuple(sorted(deaf)), bool(asked.intersection(new))
 
 
-async def _turn_tests(
-    court: Court, blobs: Mapping[str, Blob], tests: Sequence[str], turn: int
-) -> tuple[set[str], dict[str, Blob]]:
-    """Which of the tests expect something else in this turn, and the files in which they do."""
-    turned, changed = set[str](), dict[str, Blob]()
+Rewrite = Callable[[str, Collection[str]], tuple[str, set[str]]]  # of a file of tests: the text, the changed functions
+
+
+async def _rewrite(
+    court: Court, blobs: Mapping[str, Blob], tests: Sequence[str], how: Rewrite
+) -> tuple[set[str], dict[str, Blob | None]]:
+    """Which of the tests are other ones now, and the files in which they are."""
+    turned, changed = set[str](), dict[str, Blob | None]()
     for file in sorted({changed_expectation.split_name(test)[0] for test in tests}):
         if not file.endswith(".py") or file not in blobs or blobs[file][0] == LINK:
             continue
@@ -186,7 +212,7 @@ async def _turn_tests(
             for test in tests
             if changed_expectation.split_name(test)[0] == file
         }
-        text, functions = changed_expectation.change_expectations(await court.read(blob), set(names.values()), turn)
+        text, functions = how(await court.read(blob), set(names.values()))
         if functions:
             stored = loose_object.write_object(court.project, "blob", text.encode())
             changed[file] = (mode, stored)

@@ -22,6 +22,7 @@ from detent.agents.coding.check_result import Checked, Evidence, Failing, Review
 from detent.agents.coding.clean_checkout import NAMES, Court
 from detent.agents.coding.effect_context import Stage, now
 from detent.agents.coding.job import Job
+from detent.agents.coding.job_sandbox import list_known
 from detent.agents.coding.settings import CheckStep
 from detent.agents.coding.test_sensitivity import TestDoubts
 from detent.agents.coding.workspace import checkout
@@ -54,9 +55,9 @@ async def measure(stage: Stage, key: str, tree: str) -> Evidence:
     around = await asyncio.to_thread(file_role.read_around, Path(stage.job.root))
     only_here = tuple(await local_only_test.find_only_here(court, tree, ran, checks))
     seconds = round(now() - begun, 3)
-    return Evidence(
-        tree, "baseline", steps, tuple(moved[:MOVED_MAX]), now(), seconds, around=around, only_here=only_here
-    )
+    facts: dict[str, Any] = {"around": around, "only_here": only_here}
+    facts["known"] = await asyncio.to_thread(list_known, stage.job.root, stage.job.settings)
+    return Evidence(tree, "baseline", steps, tuple(moved[:MOVED_MAX]), now(), seconds, **facts)
 
 
 def _find_uninstalled(checked: Checked, paths: Collection[str]) -> Checked:
@@ -111,8 +112,9 @@ async def verify(
     known = court.known
     found = tuple(_compare(one, job.baseline, known, change.judging) for one in ran)
     flaky = _list_flaky(job, change.tree, tuple(one.checked for one in own) or found)
-    notes = [*_list_notes(court, found, change.judging), *flaky]
-    word: Word = "checked" if flaky and _word(found, court) == "verified" else _word(found, court)
+    doubtful = [*flaky, *_list_left_out(ran, job.baseline), *_list_running(found, job.baseline)]
+    notes = [*_list_notes(court, found, change.judging), *doubtful]
+    word: Word = "checked" if doubtful and _word(found, court) == "verified" else _word(found, court)
     is_good = all(_holds(one, job.baseline) and not one.lost for one in (*found, *(one.checked for one in own)))
     review = change.review
     agreed = {item.path for item in review if item.name in approved}
@@ -150,7 +152,9 @@ async def _try_tests(
     if seconds <= test_sensitivity.TURNED_SECONDS_MAX:
         passed = {test for one in ran for test in one.passed}
         deaf, is_asked = await test_sensitivity.try_expectations(court, change.tree, steps, new, passed)
-        doubts = replace(doubts, deaf=deaf, is_silent=bool(new) and not is_asked)
+        could_be_asked = bool(new) or (seconds <= test_sensitivity.SECONDS_MAX and court.job.settings.mutants > 0)
+        doubts = replace(doubts, deaf=deaf, is_silent=could_be_asked and not is_asked)
+        doubts = await test_sensitivity.try_other_input(court, change.tree, steps, change.source, doubts)
     if seconds > test_sensitivity.SECONDS_MAX or doubts.deaf:
         return doubts
     loaded = {os.path.relpath(file, court.site.seen) for one in ran for file in one.files}
@@ -202,7 +206,7 @@ def _compare(
         checked = replace(checked, odd=told)
     before = known.get(checked.name, [])
     if was.failing_ids:
-        checked = replace(checked, mended={test: ran.outcomes.get(test, "gone") for test in was.failing_ids})
+        checked = replace(checked, mended={test: _find_outcome(test, ran) for test in was.failing_ids})
     if not was.ids:
         return checked
     if digest(before)[:16] != was.ids:
@@ -219,6 +223,27 @@ def _compare(
         words = {"gone": "was not there", "not_run": "was not run"}.get(outcome, f"was {outcome}")
         lost.append(Failing(test, f"it passed before the job and {words} now"))
     return replace(checked, lost=tuple(lost[:LOST_MAX]))
+
+
+def _find_outcome(test: str, ran: Ran) -> str:
+    """How a test ended now; a file that could not be read before is mended when tests of it have passed."""
+    inner = [outcome for name, outcome in ran.outcomes.items() if name.startswith(f"{test}::")]
+    return ran.outcomes.get(test) or ("passed" if "passed" in inner else inner[0] if inner else "gone")
+
+
+def _list_left_out(ran: Sequence[Ran], baseline: Evidence | None) -> list[str]:
+    """Tests of files that could not be read before which did not run now: nobody knows whether they should have."""
+    files = {test for step in baseline.steps for test in step.failing_ids if "::" not in test} if baseline else set()
+    named = [(name, how) for one in ran for name, how in one.outcomes.items() if name.partition("::")[0] in files]
+    left = sorted(f"{name} ({how})" for name, how in named if "::" in name and how not in ("passed", "failed"))
+    return [f"in files that could not be read before, these did not run: {', '.join(left[:5])}"] if left else []
+
+
+def _list_running(steps: Sequence[Checked], baseline: Evidence | None) -> list[str]:
+    """Checks that leave processes behind, which they did not before: what these would do, nobody has seen."""
+    quiet = {step.name for step in baseline.steps if not step.running} if baseline else set()
+    found = [step for step in steps if step.running and step.name in quiet]
+    return [f"{step.name} left {step.running} processes running, which it did not before" for step in found]
 
 
 def _has_siblings(test: str, before: Sequence[str], ran: Ran) -> bool:

@@ -77,6 +77,9 @@ class Bench:
         """
         kernels = await self._all()
         run_id = book.run.id
+        running = kernels.running(run_id)
+        if running is not None and self._ready.get(run_id) == running.generation:
+            return running, []
         self._begun.add(run_id)
         kernel = await kernels.get(run_id, **_settings(book))
         if not kernel.is_alive:

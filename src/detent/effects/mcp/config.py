@@ -29,6 +29,7 @@ from detent.core.effect_type import TIMEOUT_S, EffectFailed, Kind, Scope
 from detent.core.value import digest
 from detent.errors import DefinitionError
 from detent.redaction import declared_redactor
+from detent.redaction.environment import looks_secret
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _REFERENCE = re.compile(r"\$\{(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
@@ -107,8 +108,12 @@ class Resolver:
         return _REFERENCE.sub(self._value, text)
 
     def texts(self, texts: dict[str, str]) -> dict[str, str]:
-        """Every value with its references replaced."""
-        return {name: self.text(text) for name, text in texts.items()}
+        """Every value with its references replaced; one whose name says that it is a secret is hidden as well."""
+        found = {name: self.text(text) for name, text in texts.items()}
+        for name, value in found.items():
+            if looks_secret(name.replace("-", "_")) or name.lower() == "authorization":
+                self.know(value.rpartition(" ")[2])
+        return found
 
     def _value(self, reference: re.Match[str]) -> str:
         found: str | None = os.environ.get(reference["name"], reference["default"])

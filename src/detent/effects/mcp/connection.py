@@ -65,13 +65,13 @@ class _Reading:
 
     async def __anext__(self) -> Any:
         try:
-            return await self._inner.__anext__()
+            return _mend_tools(await self._inner.__anext__())
         except BaseException:
             self._line.is_closed = True  # its end, or ours
             raise
 
     async def receive(self) -> Any:
-        return await self._inner.receive()
+        return _mend_tools(await self._inner.receive())
 
     async def aclose(self) -> None:
         await self._inner.aclose()
@@ -79,6 +79,17 @@ class _Reading:
     @property
     def last_context(self) -> Any:
         return getattr(self._inner, "last_context", None)
+
+
+def _mend_tools(message: Any) -> Any:
+    """A list of tools, of which one without a schema would have the SDK refuse them all, takes any object there."""
+    result = getattr(getattr(message, "message", None), "result", None)
+    listed = result.get("tools") if isinstance(result, dict) else None
+    for tool in listed if isinstance(listed, list) else ():
+        if isinstance(tool, dict):
+            schema = tool.get("inputSchema")
+            tool["inputSchema"] = {**(schema if isinstance(schema, dict) else {}), "type": "object"}
+    return message
 
 
 class Connection:
@@ -91,7 +102,7 @@ class Connection:
         self.resolver = Resolver(server.name)
         self.tools: dict[str, Offer] = {}
         self.laxest: dict[str, Kind] = {}  # by tool: the most harmless that it was ever taken for
-        self.protocol = ""
+        self.protocol, self.has_more = "", False  # more tools than are looked at
         self.limit_s = CONNECT_S
         self._is_turned_away = False  # the server wants to know first who we are
         self.turn = asyncio.Lock()  # of a server whose questions do not say which call they belong to
@@ -101,6 +112,7 @@ class Connection:
         self._line: WatchedTransport | None = None
         self._client: Any = None
         self._stop = asyncio.Event()
+        self._task: asyncio.Task[Any] | None = None
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @property
@@ -125,11 +137,14 @@ class Connection:
         return self.session.discover_result is not None
 
     def close(self) -> None:
-        """Let the task that keeps it open end."""
+        """Let the task that keeps it open end; one that has not got an answer so far is not waited for."""
         self._stop.set()
+        if self._task is not None and not self.ready.done():
+            self._task.cancel()
 
     async def keep_open(self) -> None:
         """Connect, stay, and leave when told to; what goes wrong on the way is told through `ready`."""
+        self._task = asyncio.current_task()
         try:
             async with self._transport() as line, asyncio.timeout(self.limit_s) as limit:
                 self._line = line
@@ -242,6 +257,7 @@ class Connection:
             cursor = page.next_cursor
             if not cursor or len(found) >= TOOLS_MAX:
                 break
+        self.has_more = bool(cursor) or len(found) > TOOLS_MAX
         tools = offers(self.server.name, found[:TOOLS_MAX])
         self.laxest = keep(self._folder, self.server, tools)
         return tools

@@ -10,21 +10,21 @@ from agents import FunctionTool, RunContextWrapper  # type: ignore[import-not-fo
 from agents.tool_context import ToolContext  # type: ignore[import-not-found]
 
 from detent.errors import Waiting
-from detent.guarding.agent_call import AgentTool, describe_question, read_arguments, write_reply
+from detent.guarding.agent_call import AgentTool, describe_question, write_reply
 
 
 def make_openai_agents_tool(tool: AgentTool) -> FunctionTool:
     """A guarded function as a tool for an `Agent`."""
 
     async def invoke(context: ToolContext[Any], arguments: str) -> Any:
-        args, call_id = read_arguments(arguments), context.tool_call_id
+        call_id = context.tool_call_id
         try:
-            return write_reply(await tool.call(args, call_id))
+            return write_reply(await tool.call(arguments, call_id))
         except Waiting as asked:
             if not await tool.pass_on(asked, True):
                 return write_reply({"status": "waiting", **describe_question(asked)})
         try:
-            return write_reply(await tool.call(args, call_id))
+            return write_reply(await tool.call(arguments, call_id))
         except Waiting as asked:
             return write_reply({"status": "waiting", **describe_question(asked)})
 

@@ -176,10 +176,9 @@ class Attempts:
             secrets = Secrets(known, partial(host.secret_box.find, run_id)) if known else NONE
             self._under_way[mark] = True
             notes: dict[str, str] = {}
-            home, guarded, home_id = host.ground
             least = host.least_sandbox(live, contract)
             speaking = progress.attempt.set(
-                progress.Attempt(contract, run_id, self._pass_on, home, guarded, home_id, least, notes, host.artefacts)
+                progress.Attempt(contract, run_id, self._pass_on, host.ground, least, notes, host.artefacts)
             )
             try:
                 met = None

@@ -10,7 +10,7 @@ from detent.core.effect_type import Effect
 from detent.core.events import ContractMoved, Event
 from detent.core.identity import By
 from detent.core.machine import Machine
-from detent.core.progress import Ground
+from detent.core.progress import OffLimits
 from detent.core.run import Run
 from detent.host.embedded.journal import Journal
 from detent.host.parts.clock import Clock
@@ -76,7 +76,7 @@ class ChildHost(Performer, Protocol):
         """Who owns what is under way."""
 
     @property
-    def ground(self) -> Ground:
+    def ground(self) -> OffLimits:
         """What effects must keep off: the home, and files elsewhere that say what they may do."""
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 from detent.core import progress
 from detent.core.contract import Contract
 from detent.core.effect_type import Effect
-from detent.core.progress import Ground
+from detent.core.progress import OffLimits
 from detent.core.run import Run
 from detent.host.parts.idempotency_claim import Wish
 from detent.host.parts.loaded_run import LoadedRun
@@ -19,7 +19,7 @@ from detent.host.parts.tool_probe import add_probe
 from detent.host.policy_check import Rulings
 
 
-def describe_ground(home: Path, guarded: Sequence[Path]) -> Ground:
+def describe_ground(home: Path, guarded: Sequence[Path]) -> OffLimits:
     """What effects must keep off: the home, and files elsewhere that say what they may do.
 
     The home is the folder itself, whatever becomes of links to it and of its name while effects are at work.
@@ -28,7 +28,7 @@ def describe_ground(home: Path, guarded: Sequence[Path]) -> Ground:
     with contextlib.suppress(OSError):  # there is none yet
         about = os.stat(real)
         number = about.st_dev, about.st_ino
-    return real, tuple(str(path.absolute()) for path in guarded), number
+    return OffLimits(real, tuple(str(path.absolute()) for path in guarded), number)
 
 
 def _say_nothing(run_id: str, contract_id: str, data: Mapping[str, Any]) -> None:
@@ -44,7 +44,7 @@ class Precautions(ABC):
     def effect(self, live: LoadedRun, name: str) -> Effect | None:
         """The effect of that name: the run's own file first, then the host's."""
 
-    ground: Ground
+    ground: OffLimits
 
     def find_effect(self, live: LoadedRun, contract: Contract) -> Effect | None:
         """The effect of a contract, with the probe that its definition names."""
@@ -59,7 +59,7 @@ class Precautions(ABC):
         if effect is None or not self.rulings.lets_through(live.run, live.machine, asked, partial(self.facts, live)):
             return None
         least = self.least_sandbox(live, asked)
-        speaking = progress.attempt.set(progress.Attempt(asked, live.run.id, _say_nothing, *self.ground, least))
+        speaking = progress.attempt.set(progress.Attempt(asked, live.run.id, _say_nothing, self.ground, least))
         try:
             return await effect.perform(asked)
         finally:

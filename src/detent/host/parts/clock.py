@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
+from msgspec import Struct
+
 
 class Alarm(Protocol):
     """Something that can be taken back."""
@@ -32,20 +34,17 @@ DELAY_S_MAX = 86_400.0
 DEAD_MAX = 1000  # alarms taken back that may lie in the heap
 
 
-class _Alarm:
+class _Alarm(Struct, eq=False):
     """One alarm of the system's clock."""
 
-    __slots__ = ("_clock", "callback")
-
-    def __init__(self, clock: "SystemClock", callback: Callable[[], object]) -> None:
-        self._clock = clock
-        self.callback: Callable[[], object] | None = callback
+    clock: "SystemClock"
+    callback: Callable[[], object] | None
 
     def cancel(self) -> None:
         """Do not ring."""
         if self.callback is not None:
             self.callback = None
-            self._clock.discard_alarm()
+            self.clock.discard_alarm()
 
 
 class SystemClock:

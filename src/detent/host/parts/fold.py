@@ -90,7 +90,7 @@ class FoldRoom(Precautions):
         """Whether the policy and the keys let a contract act or ask as it is; what they say joins `todo`."""
         live, run = deeds.live, deeds.live.run
         contract = run.contract(contract_id)
-        if contract is None or not (contract.question or contract.is_irreversible or self.rulings.has_policy):
+        if contract is None or not (contract.question or contract.kind == "irreversible" or self.rulings.has_policy):
             return True
         ruling = self.rulings.on(before, run, live.machine, contract_id, partial(self.facts, live))
         if ruling is not None:

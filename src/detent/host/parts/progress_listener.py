@@ -42,8 +42,8 @@ class Onlookers:
 
     def finish(self, run_id: str, contract_id: str) -> None:
         """An effect has ended: pass on what was held back of its words."""
-        if words := self._spoken.finish(run_id, contract_id):
-            self._pass_on(run_id, contract_id, words)
+        if self._spoken.texts:
+            self._pass_on(run_id, contract_id, self._spoken.finish(run_id, contract_id))
 
     def _pass_on(self, run_id: str, contract_id: str, words: Sequence[Mapping[str, Any]]) -> None:
         for data in words:

@@ -12,16 +12,16 @@ class SpokenWords:
     """The texts that the contracts at work are saying, by run and contract."""
 
     def __init__(self) -> None:
-        self._texts: dict[tuple[str, str], dict[str, tuple[RedactionStream, Words]]] = {}
+        self.texts: dict[tuple[str, str], dict[str, tuple[RedactionStream, Words]]] = {}
 
     def take(self, run_id: str, contract_id: str, data: Mapping[str, Any]) -> list[Words]:
         """What may be passed on now; what may be the beginning of a secret waits for the next piece."""
         name, words = _piece_of(data)
         if not name:
             return [ambient_redactor().hide_in(dict(data), is_free=True)]
-        texts = self._texts.setdefault((run_id, contract_id), {})
+        texts = self.texts.setdefault((run_id, contract_id), {})
         passed = [] if name in texts else self.finish(run_id, contract_id)  # another text: the one before has ended
-        stream, _ = self._texts.setdefault((run_id, contract_id), texts).setdefault(
+        stream, _ = self.texts.setdefault((run_id, contract_id), texts).setdefault(
             name, (RedactionStream(ambient_redactor()), words)
         )
         text = stream.feed(_text_of(words) + ("\n" if name.startswith("line ") else ""))
@@ -30,7 +30,7 @@ class SpokenWords:
     def finish(self, run_id: str, contract_id: str) -> list[Words]:
         """The contract says nothing more: what was still waiting."""
         passed: list[Words] = []
-        for name, (stream, words) in self._texts.pop((run_id, contract_id), {}).items() if self._texts else ():
+        for name, (stream, words) in self.texts.pop((run_id, contract_id), {}).items():
             passed += _word_of(name, words, stream.finish())
         return passed
 

@@ -3,7 +3,6 @@
 from abc import ABC, abstractmethod
 from collections import ChainMap
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +21,6 @@ from detent.core.events import (
     RELEASE,
     RETRY,
     RULES,
-    SLOT,
     ContractMoved,
     Event,
     Signalled,
@@ -35,8 +33,7 @@ from detent.core.needed_result import find_unsaid
 from detent.core.run import Run
 from detent.core.value import digest, plain
 from detent.errors import BadSignature, NotPermitted, NotWaiting, Refused
-from detent.host.call_rate import take_slots
-from detent.host.concurrency_group import enter_again, enter_new, is_late, leave, mark_of, take_place
+from detent.host.concurrency_group import Entering, enter_again, enter_new, leave, mark_of, take_place
 from detent.host.parts.admission import Admission
 from detent.host.parts.anchor import anchor
 from detent.host.parts.answer_signature import check_meaning, check_signed, keep_signed
@@ -55,6 +52,7 @@ from detent.host.parts.secret_box import SecretKeeper
 from detent.host.people import DOUBT, RECORD_ID
 from detent.host.policy_check import Rulings
 from detent.host.run_id import check_run_id, new_run_id
+from detent.host.shared_rate import take_slots
 
 NAME_MAX = 200  # of a name that somebody who may not answer gives
 
@@ -69,9 +67,9 @@ class Verbs(ABC):
     rulings: Rulings
 
     @cached_property
-    def entering(self) -> set[str]:
+    def entering(self) -> Entering:
         """Runs that have entered their group and are about to begin."""
-        return set()
+        return Entering()
 
     if TYPE_CHECKING:  # attributes of a host, which has its own kinds of them
 
@@ -166,16 +164,14 @@ class Verbs(ABC):
         who = self.admission.admit("start" if fork is None else "fork", by, run_id)
         if run_id and (known := await self._find(run_id)) is not None:
             return await self._on_disk(known)
-        run_id = run_id or new_run_id()
-        check_run_id(run_id)
+        check_run_id(run_id := run_id or new_run_id())
         given, secrets = machine.take_secrets(plain(dict(input or {}), "input"))
         live = LoadedRun(0, machine, Run(id=run_id), genesis(run_id), is_new=True)
         if source:
             live.effects = self.find_effects_of(source)
         known_effects = ChainMap({"child": CHILD}, live.effects or {}, self.effects)  # type: ignore[arg-type]  # only read
         filled = given if fork is not None else machine.fill_input(given)
-        group = machine.group if fork is None else None
-        async with enter_new(self, group, filled, run_id, parent) as place:
+        async with enter_new(self, machine.group if fork is None else None, filled, run_id, parent) as place:
             event = Started(
                 machine=machine.digest,
                 input=filled,
@@ -205,10 +201,7 @@ class Verbs(ABC):
     async def take_slots(self, run_id: str) -> None:
         """Tell a run when it may begin, or those of its calls whose rate all runs share."""
         live = await self.fetch(run_id)
-        if live.machine.group is not None and is_late(live, self.clock.now()):
-            at = await take_place(self, live.machine.group, live.run)
-            with suppress(NotWaiting):  # somebody has let it go on meanwhile
-                await self.tell(live, Signalled(SLOT, {"at": at}, "host", self.clock.now()))
+        await take_place(self, live)
         await take_slots(self, live)
 
     async def leave_group(self, run: Run) -> None:

@@ -210,7 +210,7 @@ class Crew:
     ) -> ContractMoved | UnknownOutcome:
         host, mark = self._host, (live.run.id, contract.id)
         least = host.least_sandbox(live, contract)
-        about = progress.Attempt(contract, live.run.id, self._pass_on, *host.ground, least, notes, host.artefacts)
+        about = progress.Attempt(contract, live.run.id, self._pass_on, host.ground, least, notes, host.artefacts)
         task = asyncio.ensure_future(self._call_about(about, live, effect, contract, secrets))
         self._under_way[mark] = task
         try:

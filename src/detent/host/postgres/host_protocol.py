@@ -12,7 +12,7 @@ from detent.core.effect_type import Effect
 from detent.core.events import Event
 from detent.core.identity import By
 from detent.core.machine import Machine
-from detent.core.progress import Ground
+from detent.core.progress import OffLimits
 from detent.core.run import Run
 from detent.host.parts.clock import Clock
 from detent.host.parts.loaded_run import LoadedRun
@@ -78,7 +78,7 @@ class PlaceKeeper(Protocol):
 class PostgresPerformer(PostgresMover, Protocol):
     """Knows effects, and begins the runs that contracts stand for."""
 
-    ground: Ground
+    ground: OffLimits
     onlookers: Onlookers
     place: str
 

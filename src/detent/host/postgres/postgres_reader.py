@@ -68,7 +68,7 @@ def explain_lack(lack: Lack, effect: str, source: str, place: str | None, seen_a
     return "no worker is there; start one with `detent worker`"
 
 
-class Ear(NamedTuple):
+class OtherChannels(NamedTuple):
     """What else is heard on the connection that listens, by channel."""
 
     hears: Mapping[str, Callable[[str], None]]
@@ -153,27 +153,29 @@ class PostgresReader(RunReader):
         """Listen while somebody follows; a host listens all the time, with one connection for all that it hears."""
         await self.listen(lambda: bool(self.tail.followers) and not self.is_told)
 
-    async def listen(self, is_wanted: Callable[[], bool], ear: Ear | None = None) -> None:
-        """Hear what others have moved, and what else an ear is for, however often the connection is lost."""
+    async def listen(self, is_wanted: Callable[[], bool], other: OtherChannels | None = None) -> None:
+        """Hear what others have moved, and other channels too, however often the connection is lost."""
         failed = 0
         while is_wanted() and not self._is_closed:
             try:
                 connection = await psycopg.AsyncConnection.connect(self.database.conninfo, autocommit=True)
                 async with connection:
                     failed = 0
-                    for channel in (MOVED,) if ear is None else (MOVED, *ear.hears):
+                    for channel in (MOVED,) if other is None else (MOVED, *other.hears):
                         await connection.execute(f"listen {channel}")
-                    if ear is not None:
-                        await ear.catch_up()  # what was said while nobody listened
-                    await self._hear(connection, is_wanted, ear)
+                    if other is not None:
+                        await other.catch_up()  # what was said while nobody listened
+                    await self._hear(connection, is_wanted, other)
             except (psycopg.Error, OSError, JournalError):
                 self.tail.ring_all()  # whoever looks is told what is wrong
                 failed += 1
-                if ear is not None and failed == LOST_AFTER:
-                    ear.lose()
+                if other is not None and failed == LOST_AFTER:
+                    other.lose()
                 await asyncio.sleep(TROUBLE_S)
 
-    async def _hear(self, connection: psycopg.AsyncConnection, is_wanted: Callable[[], bool], ear: Ear | None) -> None:
+    async def _hear(
+        self, connection: psycopg.AsyncConnection, is_wanted: Callable[[], bool], other: OtherChannels | None
+    ) -> None:
         look_at = 0.0  # at once: something may have come before anybody listened
         tend_at = time.monotonic() + IDLE_S
         while is_wanted() and not self._is_closed:
@@ -181,7 +183,7 @@ class PostgresReader(RunReader):
             if now >= look_at:
                 self.tail.ring_all()  # a hint may be lost, however many others come
                 look_at = now + LOOK_S
-            if ear is not None and now >= tend_at:
+            if other is not None and now >= tend_at:
                 with suppress(psycopg.errors.InsufficientPrivilege):  # some owners of servers keep that to themselves
                     await connection.execute(END_STANDING, (IDLE_S,))
                 tend_at = now + TEND_S
@@ -189,5 +191,5 @@ class PostgresReader(RunReader):
                 if heard.channel == MOVED:
                     for run_id in read_moved(heard.payload, self.mark):
                         self.tail.note_moved(run_id)
-                elif ear is not None:
-                    ear.hears[heard.channel](heard.payload)
+                elif other is not None:
+                    other.hears[heard.channel](heard.payload)

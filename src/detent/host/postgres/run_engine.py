@@ -14,7 +14,7 @@ import psycopg
 
 from detent.core.effect_type import Effect
 from detent.core.machine import Machine
-from detent.core.progress import Ground
+from detent.core.progress import OffLimits
 from detent.core.run import Run
 from detent.errors import DetentError, JournalError, Refused, Unknown
 from detent.host.parts.admission import Admission
@@ -41,7 +41,7 @@ from detent.host.postgres.journal import (
     write_batch,
 )
 from detent.host.postgres.notification import ABORTED, Hint, HintSender
-from detent.host.postgres.postgres_reader import Ear, PostgresReader
+from detent.host.postgres.postgres_reader import OtherChannels, PostgresReader
 from detent.host.postgres.remembered_run import NOTHING, Held, PresumedRun, bring_up, copy_run, is_likely
 from detent.host.postgres.statement_batch import Statements
 from detent.redaction import ambient_redactor
@@ -63,7 +63,7 @@ class PostgresRoom(Precautions):
     clock: Clock
     database: Database
     effects: Mapping[str, Effect]
-    ground: Ground
+    ground: OffLimits
     home: Path
     is_own_time: bool
     is_working: bool
@@ -375,7 +375,7 @@ class PostgresRoom(Precautions):
         hears: dict[str, Callable[[str], None]] = {ABORTED: self._hear_abort}
         if self.is_working:
             hears[JOBS] = lambda _: self.queue.wake_up()
-        await self.reader.listen(lambda: not self.is_closing, Ear(hears, self._catch_up, self._lose))
+        await self.reader.listen(lambda: not self.is_closing, OtherChannels(hears, self._catch_up, self._lose))
 
     def _lose(self) -> None:
         self.on_silence()

@@ -8,6 +8,7 @@ CHINESE = {
     "say which runs: `runs`, or `where`, `text`, `status` or `machine`": "请指明哪些运行：`runs`，或 `where`、`text`、`status`、`machine`",
     "say which runs: `--where`, `--text`, `--status` or `--machine`": "请指明哪些运行：`--where`、`--text`、`--status` 或 `--machine`",
     "it has no open doubt": "它没有存疑的调用",
+    "it has moved on since it was looked at": "查看之后它已有变动",
     "it takes no `{}` now": "它现在不接受 `{0}`",
     "`{}` makes no sense for it now": "现在对它执行 `{0}` 没有意义",
     "it has ended; only a waiting run can go on elsewhere": "它已结束；只有等待中的运行才能迁移",

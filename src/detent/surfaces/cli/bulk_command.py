@@ -15,7 +15,7 @@ from detent.kit.run_index import RunFilter, RunIndex
 from detent.kit.safe_text import status_word, visible
 from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, parse_object, verb
-from detent.surfaces.bulk_verb import PAUSE_S, BulkLine, BulkPlan, act_on_run, find_obstacle, select_runs
+from detent.surfaces.bulk_verb import PAUSE_S, BulkLine, BulkPlan, act_on_run, line_of, look_at, select_runs
 from detent.surfaces.cli.answer_commands import OUTCOMES
 
 VERBS = ("cancel", "retry", "signal", "pause", "resume", "settle", "migrate")
@@ -47,12 +47,13 @@ async def bulk(caller: Caller, deed: Any, is_sure: bool, by: str, **given: Any) 
     if not (wanted.text or wanted.where or wanted.status or wanted.name):
         raise Refused("say which runs: `--where`, `--text`, `--status` or `--machine`")
     found, total = _find(caller, wanted)
-    lines = [_line(one, find_obstacle(caller.reader, plan, one)) for one in found]
+    looks = [look_at(caller.reader, plan, one) for one in found]
+    lines = [line_of(one, look, look.problem) for one, look in zip(found, looks, strict=True)]
     if is_sure and any(not line.problem for line in lines):
         async with caller.host() as host:
             for at, line in enumerate(lines):
                 if not line.problem:
-                    problem = await act_on_run(host, plan, by, line.run_id)
+                    problem = await act_on_run(host, plan, by, line.run_id, looks[at].doubts)
                     lines[at] = msgspec.structs.replace(line, is_done=not problem, problem=problem)
                     await asyncio.sleep(PAUSE_S)
     return _give(caller, plan, lines, total, is_sure=is_sure)
@@ -79,10 +80,6 @@ def _find(caller: Caller, wanted: RunFilter) -> tuple[list[Summary], int]:
         return [], 0
     page = select_runs(RunIndex(caller.reader, caller.home), wanted)
     return [one.summary for one in page.runs], page.total
-
-
-def _line(summary: Summary, problem: str) -> BulkLine:
-    return BulkLine(summary.run_id, summary.name, summary.state, summary.status.value, problem=problem)
 
 
 def _give(caller: Caller, plan: BulkPlan, lines: list[BulkLine], total: int, *, is_sure: bool) -> int:

@@ -38,8 +38,10 @@ async def gateway(caller: Caller, what: str, client: str, port: int | None, page
     """Serve, or enter it into a client's configuration."""
     if what != "serve":
         return _change_client(caller, what, client)
-    from detent.surfaces.mcp.gateway_entry import open_gateway, serve_http, serve_stdio
-
+    try:
+        from detent.surfaces.mcp.gateway_entry import open_gateway, serve_http, serve_stdio
+    except ImportError:
+        raise Refused("`detent gateway` needs the package mcp: pip install 'detent[mcp]'") from None
     async with open_gateway(caller.home, caller.policy(), page=page.rstrip("/"), may_approve=may_approve) as made:
         for problem in made.problems.values():
             caller.warn(problem)
@@ -66,8 +68,7 @@ def _change_client(caller: Caller, what: str, client: str) -> int:
         if policy := os.environ.get(POLICY_VARIABLE):
             env[POLICY_VARIABLE] = str(Path(policy).absolute())
         program = shutil.which("detent") or sys.argv[0]
-        install(file, ServerEntry(program, ["gateway", "--home", str(caller.home.absolute())], env))
-        is_done = True
+        is_done = install(file, ServerEntry(program, ["gateway", "--home", str(caller.home.absolute())], env))
     else:
         is_done = uninstall(file)
     if caller.is_json:

@@ -231,7 +231,15 @@ def list_found(found: Sequence[FoundRun], width: int) -> Lines:
         rows.append([*known, *(brief(str(one.attributes.get(name, "")), 30) for name in names), asked])
     *head, last = _head()
     lines = columns([[*head, *map(visible, names), last], *rows]) if rows else [_("no runs")]
-    yield from ((_cut(line, width) if width else line, "") for line in lines)
+    if width and any(wide(line) > width for line in lines):  # what they were looked for by goes beneath them
+        more = [
+            [f"  {visible(name)}: {row[at]}" for at, name in enumerate(names, len(head)) if row[at]] for row in rows
+        ]
+        for one, under in zip(found, more, strict=True):
+            fitted = [line for line, _painted in fit_list([one.summary], width)]
+            yield from ((_cut(line, width), "") for line in (*fitted[1:], *under))
+        return
+    yield from ((line, "") for line in lines)
 
 
 def _cut_names(rows: list[list[str]], width: int) -> list[list[str]]:

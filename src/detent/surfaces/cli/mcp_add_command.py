@@ -11,15 +11,18 @@ from detent.errors import Refused
 from detent.kit.available_effects import FILES, configured_servers, server_file
 from detent.kit.language import _
 from detent.kit.safe_text import columns, visible
-from detent.kit.server_proposal import insert_block, parse_pasted, propose_kind, write_block
+from detent.kit.server_proposal import insert_block, propose_kind, write_block
 from detent.kit.terminal.caller import Caller, emit
 
 
 async def add_servers(caller: Caller, name: str, is_sure: bool) -> int:
     """Ask each server for its tools, show what they are taken for, and write that down once somebody agrees."""
     from detent.effects.mcp import Servers, parse_config
+    from detent.kit.pasted_block import parse_pasted
 
-    pasted = parse_pasted(_read(caller, name))
+    pasted, notes = parse_pasted(_read(caller, name))
+    for note in notes:
+        caller.note(visible(note))
     taken = [one for one in pasted if one in configured_servers()]
     if taken:
         raise Refused(_("there is a server `{name}` already", name=taken[0]))

@@ -5,6 +5,7 @@ call again with the answer; meanwhile the call waits here, and ends with this pr
 """
 
 import asyncio
+import contextlib
 import secrets
 from collections import OrderedDict
 from collections.abc import Coroutine
@@ -12,6 +13,8 @@ from typing import Any
 
 from mcp import MCPError, types
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from detent.effects.mcp.tool_call import Ask
 
 WAIT_S = 600.0  # a client that does not come back for so long has cancelled its question
 OPEN_MAX = 100  # calls that wait for a client to come back
@@ -62,6 +65,19 @@ class ClientLine:
                 return await (self._ask_by_result(params) if self.is_asked_by_result else self._ask_on_line(params))
         except (TimeoutError, MCPError):
             return NOT_NOW
+
+    def ask_without(self, limit: asyncio.Timeout, limit_s: float) -> Ask:
+        """Ask, while the time that a call may take stands still."""
+
+        async def ask(params: Any) -> types.ElicitResult:
+            limit.reschedule(None)
+            try:
+                return await self.ask(params)
+            finally:
+                with contextlib.suppress(RuntimeError):  # the call is over
+                    limit.reschedule(asyncio.get_running_loop().time() + limit_s)
+
+        return ask
 
     async def _ask_on_line(self, params: Any) -> types.ElicitResult:
         from mcp.shared.message import ServerMessageMetadata

@@ -11,6 +11,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, NamedTuple
 
 from mcp import MCPError, types
@@ -28,6 +29,7 @@ from detent.surfaces.mcp.client_session import ClientLine, PausedCalls
 from detent.surfaces.mcp.passed_reading import PassedReading, make_names
 from detent.surfaces.mcp.tool_pin import Pins, ToolPin, pin_of, tell_change
 
+OPENING_S = 8.0  # clients give up on a server after ten seconds, and servers may have to be fetched first
 LISTENING_MAX = 100  # older clients that are told of changes
 INSTRUCTIONS = (
     "Tools of several servers, behind contracts. A call that cannot be taken back is answered with a question for a "
@@ -111,14 +113,22 @@ class Gateway:
         )
 
     async def open(self) -> None:
-        """Find out what there is to offer."""
+        """Find out what there is to offer; a server that takes long is offered when it has answered."""
+        # Asked now, and not remembered: what a server says today is what is compared with the pins.
+        asked = {server: asyncio.ensure_future(self._servers.open_line(server)) for server in self._configs}
+        await asyncio.wait(asked.values(), timeout=OPENING_S)
         offers: dict[tuple[str, str], Offer] = {}
-        for server in self._configs:
-            try:  # asked now, and not remembered: what it says today is what is compared with the pins
-                line = await self._servers.open_line(server)
-            except EffectFailed as error:
+        for server, answer in asked.items():
+            if not answer.done():
+                self.problems[server] = f"server `{server}` has not answered yet; its tools are offered when it has"
+                answer.add_done_callback(partial(self._note_late, server))
+                continue
+            if isinstance(error := answer.exception(), EffectFailed):
                 self.problems[server] = str(error)
                 continue
+            line = answer.result()
+            if line.has_more:
+                self.problems[server] = f"server `{server}` has more tools than {len(line.tools)}; these are offered"
             offers |= {(server, offer.name): offer for offer in line.tools.values()}
         self._offer_all(offers)
 
@@ -132,6 +142,13 @@ class Gateway:
                 self._guard.tools.pop(f"{server}.{tool}", None)
                 known = self._offer(name, self._configs[server], offer)
             self._tools[name] = known
+        self._pins.keep()
+
+    def _note_late(self, server: str, answer: "asyncio.Future[Any]") -> None:
+        if not answer.cancelled() and answer.exception() is None:
+            self.problems.pop(server, None)
+            for what in CHANGES:
+                self._note_change(server, what)
 
     def _note_change(self, server: str, what: str) -> None:
         task = asyncio.ensure_future(self._tell_change(server, what))
@@ -154,10 +171,18 @@ class Gateway:
 
     def _offer(self, name: str, server: ServerConfig, offer: Offer) -> OfferedTool:
         effect, said, kind = f"{server.name}.{offer.name}", server.tool(offer.name), kind_of(server, offer)
+        limit_s = said.timeout_s or server.timeout_s
 
         async def call(**arguments: Any) -> Any:
             client = _client.get()
-            reply = await self._servers.relay(server.name, offer.name, arguments, client.say, client.ask)
+            try:
+                async with asyncio.timeout(limit_s) as limit:
+                    ask = client.ask_without(limit, limit_s)
+                    reply = await self._servers.relay(server.name, offer.name, arguments, client.say, ask)
+            except TimeoutError:
+                raise OutcomeUnknown(
+                    f"`{effect}` did not answer within {limit_s:g} s; the call had been sent"
+                ) from None
             if reply.get("isError"):
                 failed = types.CallToolResult.model_validate(reply)
                 raise ToolReported(_text(failed) or f"`{effect}` reported an error", failed)
@@ -165,9 +190,7 @@ class Gateway:
 
         call.__doc__ = offer.description
         key = (lambda **given: [given.get(one) for one in said.key]) if said.key else None
-        decorate = self._guard.tool(effect, effect=kind, key=key, scope=said.scope,
-                                    timeout_s=said.timeout_s or server.timeout_s, settle_s=0.0,
-                                    budget=said.budget)  # fmt: skip
+        decorate = self._guard.tool(effect, effect=kind, key=key, scope=said.scope, settle_s=0.0, budget=said.budget)
         return OfferedTool(name, effect, server, offer, self._pins.find(effect, offer), decorate(call))
 
     def _guard_pins(self) -> Callable[..., Awaitable[Any]]:

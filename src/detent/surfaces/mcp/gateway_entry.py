@@ -15,12 +15,10 @@ LOOPBACK = "127.0.0.1"
 @asynccontextmanager
 async def open_gateway(home: Path, policy: Any, *, page: str = "", may_approve: bool = False) -> AsyncIterator[Any]:
     """A gateway over the servers of this folder, with its problems told by `problems`."""
-    try:
-        from detent.effects.mcp import Servers
-        from detent.surfaces.mcp.gateway import Gateway
-        from detent.surfaces.mcp.tool_pin import Pins
-    except ImportError:
-        raise Refused("`detent gateway` needs the package mcp: pip install 'detent[mcp]'") from None
+    from detent.effects.mcp import Servers
+    from detent.surfaces.mcp.gateway import Gateway
+    from detent.surfaces.mcp.tool_pin import Pins
+
     configs = configured_servers()
     if not configs:
         raise Refused("there is no detent.mcp.yaml here, so the gateway has nothing to offer")

@@ -85,7 +85,7 @@ class PassedReading:
         """A resource; one that nobody lists is asked for where a template fits, and then everywhere."""
         asked = str(params.uri)
         for server, uri in await self._find_places(asked):
-            with contextlib.suppress(EffectFailed, MCPError):
+            with contextlib.suppress(EffectFailed, MCPError, ValueError):
                 line = await self._servers.open_line(server)
                 if line.client.server_capabilities.resources is None:
                     continue
@@ -148,7 +148,7 @@ class PassedReading:
         """What every server lists, page after page, each with its server; one that cannot be asked has nothing."""
         found: list[tuple[str, Any]] = []
         for server in self._names:
-            with contextlib.suppress(EffectFailed, MCPError):
+            with contextlib.suppress(EffectFailed, MCPError, ValueError):  # the last: a list that cannot be read
                 line = await self._servers.open_line(server)
                 if getattr(line.client.server_capabilities, capability) is None:
                     continue

@@ -61,7 +61,7 @@ class Pins:
     """The pins of one home."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE
+        self._path, self._is_kept = folder / FILE, True
         try:
             self._known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, ToolPin])
         except FileNotFoundError:
@@ -71,11 +71,17 @@ class Pins:
         """What is believed of a tool; one that is seen for the first time is believed."""
         known = self._known.get(name)
         if known is None or (known.fits(offer) and known != pin_of(offer)):  # or by a version that looked at less
-            self.put(name, pin_of(offer))
+            self._known[name], self._is_kept = pin_of(offer), False
         return self._known[name]
 
     def put(self, name: str, pin: ToolPin) -> None:
         """Believe this from now on."""
-        self._known[name] = pin
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_whole(self._path, msgspec.json.encode(self._known))
+        self._known[name], self._is_kept = pin, False
+        self.keep()
+
+    def keep(self) -> None:
+        """Write down what is believed since the last time."""
+        if not self._is_kept:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_whole(self._path, msgspec.json.encode(self._known))
+            self._is_kept = True

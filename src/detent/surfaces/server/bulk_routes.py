@@ -15,12 +15,14 @@ from detent.kit.http.route import HttpCall, Route
 from detent.kit.run_index import RunFilter, RunIndex
 from detent.surfaces.bulk_verb import (
     BULK_MAX,
+    MOVED,
     PAUSE_S,
     BulkLine,
     BulkPlan,
     BulkVerb,
     act_on_run,
-    find_obstacle,
+    line_of,
+    look_at,
     select_runs,
 )
 from detent.surfaces.server import shape
@@ -47,6 +49,7 @@ class BulkBody(Asked, frozen=True):
     outcome: Literal["", "happened", "not_happened", "give_up"] = ""  # of a settlement
     definition: Annotated[str, Meta(max_length=1000)] = ""  # to migrate to
     state: shape.Name = ""  # what the present state is called there
+    seen: dict[RunName, Annotated[str, Meta(max_length=500)]] = msgspec.field(default_factory=dict)  # marks, by run
     key: shape.Name = ""  # makes each signal and each retry of this request count once
     by: shape.Name = ""
 
@@ -70,15 +73,15 @@ async def act(room: HttpServer, call: HttpCall) -> BulkReport:
     found, matching = await _select(room, given)
     lines = []
     for summary in found:
-        problem = await room.ask(find_obstacle, room.reader, plan, summary)
+        look = await room.ask(look_at, room.reader, plan, summary)
+        is_other = given.seen.get(summary.run_id, look.mark) != look.mark
+        problem = look.problem or (MOVED if is_other else "")
         is_done = False
         if not problem and not given.preview:
-            problem = await act_on_run(room.host, plan, call.by, summary.run_id)
+            problem = await act_on_run(room.host, plan, call.by, summary.run_id, look.doubts)
             is_done = not problem
             await asyncio.sleep(PAUSE_S)
-        status = summary.status.value
-        said = say_to(call.request, problem)
-        lines.append(BulkLine(summary.run_id, summary.name, summary.state, status, is_done, said))
+        lines.append(line_of(summary, look, say_to(call.request, problem), is_done=is_done))
     return BulkReport(given.verb, given.preview, matching, sum(one.is_done for one in lines), lines)
 
 
@@ -111,5 +114,5 @@ ROUTES = (
           is_guarded=True,
           about="`cancel`, `retry`, `signal`, `pause`, `resume`, `settle` (with `outcome`) or `migrate` (with "
           "`definition`), for at most 500 runs. With `preview` nothing is changed, and the answer says what would "
-          "become of each run."),
+          "become of each run. `seen` holds the marks of a preview: a run that has moved on since is refused."),
 )  # fmt: skip

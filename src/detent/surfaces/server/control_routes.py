@@ -5,7 +5,9 @@ from typing import Any
 
 import msgspec
 
-from detent.core.events import ContractMoved
+from detent.core.commands import Ask, Perform
+from detent.core.engine import advance
+from detent.core.events import RETRY, ContractMoved, Signalled
 from detent.core.history import Entry
 from detent.core.identity import identity_of
 from detent.core.status import Status
@@ -20,6 +22,7 @@ from detent.surfaces.server.history_routes import deeds_of
 from detent.surfaces.server.run_routes import run_id_of, standing
 from detent.surfaces.server.server_context import HttpServer
 
+CALLS_MAX = 50  # calls that the preview of a retry lists
 LOOK_BACK = 500  # events read at once to find out who was first
 
 
@@ -121,6 +124,24 @@ async def retry(room: HttpServer, call: HttpCall) -> shape.RunView:
     return await standing(room, run_id, call)
 
 
+async def preview_retry(room: HttpServer, call: HttpCall) -> "RetryPreview":
+    """What a retry would do first, found out by trying it on a copy: the engine is a function and touches nothing."""
+    run_id = await _find_run(room, call)
+
+    def read() -> RetryPreview:
+        now = room.reader.standing(run_id)
+        after, commands, _ = advance(now.machine, now.run, Signalled(RETRY, {}, "", now.run.at))
+        begun = [(after.contract(one.contract_id), one) for one in commands if isinstance(one, (Perform, Ask))]
+        calls = [
+            RetryCall(found.id, found.effect, found.input, found.kind, isinstance(one, Ask))
+            for found, one in begun
+            if found is not None
+        ]
+        return RetryPreview(calls[:CALLS_MAX], len(calls))
+
+    return await room.ask(read)
+
+
 async def fork(room: HttpServer, call: HttpCall) -> shape.Forked:
     """Begin a new run where this one was."""
     run_id = await _find_run(room, call)
@@ -150,6 +171,23 @@ class RetryBody(Asked, frozen=True):
     by: shape.Name = ""
 
 
+class RetryCall(msgspec.Struct, frozen=True):
+    """A call that would be made again; `is_asked`: somebody is asked first."""
+
+    contract_id: str
+    effect: str
+    input: dict[str, Any]
+    kind: str
+    is_asked: bool
+
+
+class RetryPreview(msgspec.Struct, frozen=True):
+    """The calls a retry would begin with."""
+
+    calls: list[RetryCall]
+    total: int
+
+
 MOVED = (404, 409)
 ROUTES = (
     Route("POST", "/api/runs/{run_id}/signals", signal, "Tell a run that something happened", shape.RunView,
@@ -162,6 +200,7 @@ ROUTES = (
     Route("POST", "/api/runs/{run_id}/resume", resume, "Go on", shape.RunView, takes=shape.Who, errors=MOVED),
     Route("POST", "/api/runs/{run_id}/retry", retry, "Go on from what failed", shape.RunView,
           takes=RetryBody, errors=MOVED),
+    Route("GET", "/api/runs/{run_id}/retry", preview_retry, "What a retry would do again", RetryPreview, errors=MOVED),
     Route("POST", "/api/runs/{run_id}/fork", fork, "Begin a new run where this one was", shape.Forked,
           takes=shape.Fork, status=201, errors=MOVED),
 )  # fmt: skip

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from detent.core.contract import Contract
-from detent.core.duration import seconds_of
 from detent.core.effect_type import Effect, EffectFailed, Outcome, PartialFailure, effect
 from detent.core.identity import Identity
 from detent.core.machine import Action, Machine, Retry, Wait, table
@@ -37,7 +36,7 @@ from detent.surfaces.server.notice_message import (
     write_mail,
     write_slack,
 )
-from detent.surfaces.server.notice_setting import Mail, NoticeChannel, Slack, end_quiet, find_due
+from detent.surfaces.server.notice_setting import Mail, NoticeChannel, Slack, end_quiet, find_digest, find_due
 from detent.surfaces.server.question_index import DeskFilter, DeskLine
 from detent.surfaces.server.setting import ServerSettings
 
@@ -171,18 +170,15 @@ class Notifier:
 
     def _about(self, name: str, channel: NoticeChannel, run_id: str, contract_id: str, since: float) -> About:
         """One question: a notice of its own, or a part of its time's digest."""
-        every = seconds_of(channel.digest) if channel.digest else None
-        if every is None:
+        if not channel.digest:
             id, hour = _name(name, run_id, contract_id, str(since)), int(since // HOUR_S)
             begun = self._begun.setdefault((name, hour), set())  # a run that moves on asks no new question by that
             if id in begun or len(begun) < channel.most_per_hour:
                 begun.add(id)
                 self._begun = {key: one for key, one in self._begun.items() if key[1] >= hour - 24}
                 return About(id, name, "question", find_due(channel, since), run_id, contract_id, since)
-            every = HOUR_S
-        begin = since // every * every
-        id = _name(name, "digest", str(every), str(begin))
-        return About(id, name, "digest", find_due(channel, begin + every), since=begin)
+        due = find_digest(channel, since)
+        return About(_name(name, "digest", str(due)), name, "digest", due)
 
     def _write(self, about: About, channel: NoticeChannel, now: float) -> Notice | None:
         """What is to be said now; None where there is nothing any more."""
@@ -219,7 +215,7 @@ def _is_meant(line: DeskLine, about: About, channel: NoticeChannel) -> bool:
         return (line.run_id, line.contract_id, line.since) == (about.run_id, about.contract_id, about.since)
     if channel.machines and line.machine not in channel.machines:
         return False
-    return line.since >= about.since and (not channel.effects or line.effect in channel.effects)
+    return find_digest(channel, line.since) == about.due and (not channel.effects or line.effect in channel.effects)
 
 
 def _line(line: DeskLine, channel: NoticeChannel) -> NoticeLine:
@@ -275,7 +271,9 @@ async def send_slack(channel: NoticeChannel, slack: Slack, notice: Notice, addre
     import httpx2
 
     url = os.environ.get(slack.webhook_env, "") if slack.webhook_env else slack.url
-    headers = {"Authorization": f"Bearer {os.environ.get(slack.token_env, '')}"} if slack.token_env else {}
+    headers = {"Idempotency-Key": notice.id}  # the same however often it is sent
+    if slack.token_env:
+        headers["Authorization"] = f"Bearer {os.environ.get(slack.token_env, '')}"
     try:
         async with httpx2.AsyncClient(timeout=CONNECT_S, follow_redirects=False) as client:
             answer = await client.post(url, json=write_slack(channel, slack, notice, address), headers=headers)

@@ -11,6 +11,7 @@ from msgspec import Meta
 from detent.core.duration import seconds_of
 
 MINUTE_S = 60.0
+HOUR_S = 3600.0
 DIGEST_MIN_S = 60.0
 DAYS_MAX = 9  # how far the end of quiet hours is looked for
 Variable = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$")]
@@ -128,3 +129,9 @@ def end_quiet(quiet: Quiet | None, at: float) -> float:
 def find_due(channel: NoticeChannel, since: float) -> float:
     """When a channel is to be told of something that began at a moment."""
     return end_quiet(channel.quiet, since + (seconds_of(channel.after) or 0.0))
+
+
+def find_digest(channel: NoticeChannel, since: float) -> float:
+    """When the digest is due that a question belongs to; all times that end in the same quiet hours have one."""
+    every = (seconds_of(channel.digest) if channel.digest else None) or HOUR_S
+    return find_due(channel, since // every * every + every)

@@ -44,11 +44,11 @@ async def check_a_rate_of_all_runs_holds_through_a_restart(open_host: HostOpener
         await host.recover()
         clock.move(59)
         assert len(outside.deeds) == 2
-        clock.move(2)
+        clock.move(2.1)
         for run_id in runs[2:4]:
             assert (await _pump(clock, host.settled(run_id))).ended is Status.COMPLETED
         assert len(outside.deeds) == 4
-        clock.move(61)
+        clock.move(61.1)
         assert (await _pump(clock, host.settled(runs[4]))).ended is Status.COMPLETED
         assert len(outside.deeds) == 5
 
@@ -75,7 +75,7 @@ async def check_a_rate_holds_after_an_absence(open_host: HostOpener, home: Path)
                 clock.move(0)
                 await asyncio.sleep(0.01)
             assert len(outside.deeds) == count
-            clock.move(61)
+            clock.move(61.1)
         for run_id in runs[1:]:
             assert (await _pump(clock, host.settled(run_id))).ended is Status.COMPLETED
 

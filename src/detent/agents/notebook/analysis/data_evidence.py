@@ -9,7 +9,9 @@ from detent.agents.notebook.analysis.words import best_row, list_names, pick, qu
 TOO_GOOD = {"r2": 0.995, "accuracy": 0.998, "auc": 0.9995}
 SURE = 0.995
 DONE_ZH = {"left out": "未用于建模", "kept": "保留，因为目标点名", "kept apart": "训练与测试分开",
-           "used all the same: a name is no proof, look at it": "仍然使用：列名不是证据，请核实"}  # fmt: skip
+           "used all the same: a name is no proof, look at it": "仍然使用：列名不是证据，请核实",
+           "used all the same: look whether it is known before the answer is":
+           "仍然使用：请确认它在答案之前就已知"}  # fmt: skip
 
 
 def describe_audit(goal: Goal, facts: Facts) -> list[str]:

@@ -7,6 +7,8 @@ from detent.agents.notebook.analysis.kernel_figure import Facts
 from detent.agents.notebook.analysis.words import best_row, model_name, pick, plural, quote
 
 FILLED_MUCH = 0.2  # a share of made-up steps that a reader must know of
+TOLD_MAX = 14  # of the values to come
+SURE_SHARE = 0.7  # a model that is better at fewer of the origins may have been lucky
 NEAR = 0.02  # a gain below that share is no gain to speak of
 STEPS_ZH = {
     "second": "秒", "minute": "分钟", "hour": "小时", "day": "天", "working day": "个工作日", "week": "周",
@@ -50,11 +52,24 @@ def _verdict(goal: Goal, facts: Facts) -> list[str]:
         pick(
             goal,
             f"**{model}** has {figures[0]} over the whole horizon, from {row.get('folds')} origins in the past: "
-            f"{gain:.0%} less error than the best baseline, “{plain}” ({figures[1]}).",
+            f"{gain:.0%} less error than the best baseline, “{plain}” ({figures[1]}){_render_luck(goal, facts)}.",
             f"**{model}** 在整个预测区间上的 {figures[0]}（过去 {row.get('folds')} 个起点）；"
-            f"比最好的基线“{plain}”（{figures[1]}）误差低 {gain:.0%}。",
+            f"比最好的基线“{plain}”（{figures[1]}）误差低 {gain:.0%}{_render_luck(goal, facts)}。",
         )
     ]
+
+
+def _render_luck(goal: Goal, facts: Facts) -> str:
+    """At how many origins the model was the better one: a mean can be the doing of one of them."""
+    better, count = facts.get("better_at"), facts.get("compared_at") or 0
+    if better is None or not count:
+        return ""
+    is_luck = better < SURE_SHARE * count
+    return pick(
+        goal,
+        f", better at {better} of {count}" + ("; that may be chance" if is_luck else ""),
+        f"，在 {count} 个起点中的 {better} 个上更好" + ("，可能只是偶然" if is_luck else ""),
+    )
 
 
 def _future(goal: Goal, facts: Facts) -> list[str]:
@@ -67,12 +82,13 @@ def _future(goal: Goal, facts: Facts) -> list[str]:
         f"**The next values**{' of ' + quote(whose) if whose else ''} (the first; all are in table, plot and file):",
         f"**未来的值**{'：' + quote(whose) if whose else ''}（此处为前几个，全部见表格、图与文件）：",
     )
-    title = pick(goal, "| time | forecast | 80 % | 95 % |", "| 时间 | 预测 | 80 % 区间 | 95 % 区间 |")
+    zone = f" ({facts.get('time_zone')})" if facts.get("time_zone") else ""
+    title = pick(goal, f"| time{zone} | forecast | 80 % | 95 % |", f"| 时间{zone} | 预测 | 80 % 区间 | 95 % 区间 |")
     lines = [head, "", title, "|---|---:|---:|---:|"]
     lines += [
         f"| {stamp.removesuffix(' 00:00')} | {_plain(value)} | {_plain(low)} – {_plain(high)} "
         f"| {_plain(lowest)} – {_plain(highest)} |"
-        for stamp, value, low, high, lowest, highest in future[:6]
+        for stamp, value, low, high, lowest, highest in future[:TOLD_MAX]
     ]
     said = ["\n".join(lines)]
     if coverage:

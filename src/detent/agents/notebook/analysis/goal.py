@@ -57,12 +57,15 @@ _FORMS = (  # how a figure is asked for; NAME stands for the metric
     # 90 % accuracy; a whole number without its % may be a year
     rf"(?=\d*\.\d|[\d.]+\s*(?:%|％|percent)){_NUMBER}\s*(?P<after>\+|{_LESS_AFTER}|以上)?\s*(?:of |的)?\s*NAME",
 )
+_CAUSE = re.compile(  # "Did the law reduce deaths?" asks about deaths
+    r"\b(?:do|does|did|has|have|can|could|will|would|whether|if)\b[^?.!]*?\b(?:reduc|increas|decreas|improv|lower|rais|"
+    r"chang|boost|caus|harm)(?:e[sd]?|s|ed|ing)?\b|是否\w*?(?:降低|减少|提高|增加|改善|改变|导致)",
+    re.I,
+)
 _PREDICT = re.compile(
     r"predict\w*|forecast\w*|estimat\w*|classif\w*|explain\w*|regress\w*|model(?:l?ing)?|target|label|"
     r"driv(?:es?|ers?|ing)\b|influenc\w*|affects?\b|determin\w*|factors?\b|影响|驱动|"
-    # "Did the law reduce deaths?" asks about deaths
-    r"\b(?:do|does|did|has|have|can|could|will|would|whether|if)\b[^?.!]*?\b(?:reduc|increas|decreas|improv|lower|rais|"
-    r"chang|boost|caus|harm)(?:e[sd]?|s|ed|ing)?\b|是否\w*?(?:降低|减少|提高|增加|改善|改变|导致)|"
+    rf"{_CAUSE.pattern}|"
     r"预测|估计|预估|估算|分类|识别|建模|目标(?:变量|列)?|标签",
     re.I,
 )
@@ -220,8 +223,8 @@ def _find_unread(text: str, taken: list[tuple[int, int]]) -> Iterable[str]:
 
 def _value(metric: str, number: str, unit: str | None) -> float:
     value, unit = float(number.replace(",", "")), (unit or "").lower()
-    if METRICS[metric][2]:  # a share: 90 means 90 %; a MAPE of 1.2 is not 120 %, but one of 0.05 is 5 %
-        is_percent = unit in ("%", "％", "percent") or value > (1 if metric == "mape" else 1.5)
+    if METRICS[metric][2]:  # a share: 90 means 90 %, 1.5 is none; a MAPE of 1.2 is not 120 %, one of 0.05 is 5 %
+        is_percent = unit in ("%", "％", "percent") or value > (1 if metric == "mape" else 10)
         return round(value / 100, 12) if is_percent else value
     return value * _SCALE.get(unit, 1)
 
@@ -246,7 +249,7 @@ def target_of(goal: Goal, columns: Iterable[str], roles: Mapping[str, str]) -> T
     named = _find_named(text, names)
     if named:
         return Target(named, "named")
-    thing = _thing(goal.text)
+    thing = _thing(text)
     alike = _alike(thing, names)
     if alike:
         return Target(alike, "similar", thing)
@@ -275,6 +278,11 @@ def _leave_out_horizon(text: str) -> str:
 def columns_named_in(goal: Goal, columns: Iterable[str]) -> list[str]:
     """Every column that the goal speaks of."""
     return [str(name) for name in columns if _places(goal.text, str(name))]
+
+
+def asks_cause(goal: Goal) -> bool:
+    """Whether a goal asks what something did: "did the law reduce deaths?"."""
+    return _CAUSE.search(goal.text) is not None
 
 
 def nearest(thing: str, columns: Iterable[str]) -> str:

@@ -3,7 +3,16 @@
 from collections.abc import Mapping
 from pathlib import PurePath
 
-from detent.agents.notebook.analysis.goal import Goal, Target, figure, label, render_measure, target_of
+from detent.agents.notebook.analysis.goal import (
+    Goal,
+    Target,
+    asks_cause,
+    columns_named_in,
+    figure,
+    label,
+    render_measure,
+    target_of,
+)
 from detent.agents.notebook.analysis.kernel_figure import Facts
 from detent.agents.notebook.analysis.words import best_row, list_names, model_name, pick, plural, quote, why_not
 
@@ -114,7 +123,10 @@ def _tell_types(goal: Goal, facts: Facts) -> str:
     converted = facts.get("converted") or {}
     note = ""
     if converted:
-        names = list_names(goal, converted)
+        units = facts.get("units") or {}
+        names = pick(goal, ", ", "、").join(
+            f"{quote(name)} ({units[name]})" if name in units else quote(name) for name in converted
+        )
         note = pick(
             goal,
             f"\n\nWritten as text in the file and now read as numbers or dates: {names}.",
@@ -137,11 +149,27 @@ def _tell_cleaning(goal: Goal, facts: Facts) -> str:
         lines.append(pick(goal, f"{count:,} {removed}.", f"删除了 {count:,} 个重复行。"))
     if facts.get("repeats"):
         again = f"{facts.get('repeats'):,}"
+        is_but = "id" in dropped.values()  # equal rows beside different ids
         lines.append(
             pick(
                 goal,
-                f"{again} rows are equal to an earlier one; so many are taken as real, and stay.",
-                f"有 {again} 行与前面的行相同；数量较多，视为真实数据而保留。",
+                f"{again} rows are equal to an earlier one{' but for their ids' if is_but else ''}; they stay, and "
+                "models never see one of them in training and another in a test.",
+                f"有 {again} 行{'除编号外' if is_but else ''}与前面的行相同；"
+                "予以保留，相同的行不会同时出现在训练和测试中。",
+            )
+        )
+    wanted = str(facts.get("target"))
+    is_target = wanted in missing and facts.get("task") in ("regression", "classification")
+    if is_target:
+        count = int(missing[wanted])
+        missing = {name: many for name, many in missing.items() if name != wanted}
+        lines.append(
+            pick(
+                goal,
+                f"{count:,} {plural('row has', 'rows have', count)} no {quote(wanted)}: models neither learn from them "
+                "nor are measured on them.",
+                f"有 {count:,} 行缺少 {quote(wanted)}：不用于训练，也不用于测量。",
             )
         )
     if missing:
@@ -255,6 +283,15 @@ def list_choices(goal: Goal, facts: Facts) -> list[str]:
         )
     elif found.how == "similar":
         said.append(pick(goal, f"{quote(found.said)} was read as {name}.", f"{quote(found.said)} 理解为 {name}。"))
+    if asks_cause(goal) and not {*columns_named_in(goal, facts.get("columns") or [])} - {facts.get("target")}:
+        said.append(
+            pick(
+                goal,
+                f"**The goal asks what something did to {name}, and no other column of this file is named in it: that "
+                "is not answered here.**",
+                f"**目标问的是某事对 {name} 的作用，但没有点名文件中的其他列：这里没有回答。**",
+            )
+        )
     if facts.get("leaks"):
         said.append(
             pick(

@@ -5,11 +5,12 @@ from typing import Any
 from detent.agents.notebook.analysis.analysis_template import recipe
 from detent.agents.notebook.analysis.data_evidence import describe_audit, describe_drivers
 from detent.agents.notebook.analysis.forecast_text import describe_forecast
-from detent.agents.notebook.analysis.goal import HOLDS, Goal, Measure, figure, label, render_measure
+from detent.agents.notebook.analysis.goal import CLASSIFICATION, HOLDS, Goal, Measure, figure, label, render_measure
 from detent.agents.notebook.analysis.kernel_figure import Facts
-from detent.agents.notebook.analysis.narrative import comment, list_choices
+from detent.agents.notebook.analysis.narrative import comment, list_choices, target
 from detent.agents.notebook.analysis.words import best_row, model_name, pick, plural, quote, why_not
 
+LEVEL = 0.02  # R² or gain in accuracy below which a model is as good as none
 RANKS_WELL = 0.6  # AUC from which on columns say something, whatever the accuracy
 
 
@@ -72,6 +73,8 @@ def _answer(goal: Goal, facts: Facts) -> str:
             "目标没有给出可检验的指标，因此不存在达到与否。",
         )
         text += _doubts(goal, facts, [])
+        if target(goal, facts).how == "unasked":
+            text += pick(goal, " ", "") + comment("prepare", goal, facts)
         if row:
             text += pick(
                 goal,
@@ -129,6 +132,43 @@ def _doubts(goal: Goal, facts: Facts, verdict: list[dict[str, Any]]) -> str:
         )
         for one in goal.unread
     ]
+    said += [
+        pick(
+            goal,
+            f"{label(measure.metric)} is never above 1: nothing can meet {mark_measure(measure)}.",
+            f"{label(measure.metric)} 不会超过 1：{mark_measure(measure)} 不可能达到。",
+        )
+        for measure in goal.measures
+        if measure.metric in (*CLASSIFICATION, "r2") and not HOLDS[measure.relation](1.0, measure.value)
+    ]
+    row, folds = best_row(facts), facts.get("folds") or 0
+    if goal.measures and facts.get("task") != "forecast" and 0 < (row.get("folds") or folds) < folds:
+        said.append(
+            pick(
+                goal,
+                f"For want of time {row['model']} was measured on {row['folds']} of {folds} folds only: the other rows "
+                "could turn the answer.",
+                f"因时间限制，{model_name(goal, row['model'])}只在 {folds} 折中的 {row['folds']} 折上测量："
+                "其余的行可能改变结论。",
+            )
+        )
+    wants_mape = any(measure.metric == "mape" for measure in goal.measures)
+    if wants_mape and facts.get("changes_sign"):
+        said.append(
+            pick(
+                goal,
+                "MAPE says little of values on both sides of 0: MAE says more here.",
+                "数值有正有负，MAPE 意义不大：此处 MAE 更能说明问题。",
+            )
+        )
+    if wants_mape and (zeros := facts.get("zero_share") or 0.0) > 0:
+        said.append(
+            pick(
+                goal,
+                f"MAPE leaves out the true values that are 0, {zeros:.1%} of all: MAE says more here.",
+                f"MAPE 不计真实值为 0 的部分（占 {zeros:.1%}）：此处 MAE 更能说明问题。",
+            )
+        )
     for measure in goal.measures:
         found = _find_verdict(verdict, measure)
         naive = (facts.get("naive") or {}).get(measure.metric)  # of a forecast: what was there, repeated
@@ -205,6 +245,9 @@ def _models(goal: Goal, facts: Facts) -> list[str]:
     for row in scores:
         is_best = row.get("model") == facts.get("best")
         model = model_name(goal, row.get("model"))
+        done, folds = row.get("folds") or 0, facts.get("folds") or 0
+        if facts.get("task") != "forecast" and done < folds:
+            model += pick(goal, f" ({done} of {folds} folds)", f"（{folds} 折中的 {done} 折）")
         cells = " | ".join(figure(name, row.get(name)) for name in names)
         lines.append(f"| {f'**{model}**' if is_best else model} | {cells} |")
     is_forecast = facts.get("task") == "forecast"
@@ -219,6 +262,16 @@ def _models(goal: Goal, facts: Facts) -> list[str]:
         else f"**模型**（{facts.get('folds')} 折交叉验证，均在未参与训练的行上测量；± 为各折的标准差）：",
     )
     found = [title_ + "\n\n" + "\n".join(lines)]
+    if facts.get("best") != "baseline" and _is_level(facts, scores[0], best_row(facts)):
+        found.append(
+            pick(
+                goal,
+                f"**No model is better than the baseline to speak of**: these columns hardly say anything about "
+                f"{quote(facts.get('target'))}, and what follows is about a model that knows next to nothing.",
+                f"**没有模型明显优于基线**：这些列几乎不能说明 {quote(facts.get('target'))}，"
+                "下面说的是一个几乎一无所知的模型。",
+            )
+        )
     if facts.get("best") == "baseline":
         ranked = max(scores, key=lambda row: row.get("auc") or 0.0)
         lead, auc = label(str(facts.get("lead"))), ranked.get("auc") or 0.0
@@ -238,6 +291,14 @@ def _models(goal: Goal, facts: Facts) -> list[str]:
             )
         )
     return found
+
+
+def _is_level(facts: Facts, base: dict[str, Any], row: dict[str, Any]) -> bool:
+    """Whether the best model is as good as none: it explains nothing, or neither ranks rows nor hits more of them."""
+    if facts.get("task") == "regression":
+        return (row.get("r2") or 0.0) < LEVEL
+    gain = (row.get("accuracy") or 0.0) - (base.get("accuracy") or 0.0)
+    return facts.get("task") == "classification" and gain < LEVEL and (row.get("auc") or 1.0) < RANKS_WELL
 
 
 def _render_spread(metric: str, value: float) -> str:

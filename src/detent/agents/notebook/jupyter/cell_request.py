@@ -15,7 +15,8 @@ from detent.agents.notebook.jupyter.output_sanitiser import plain
 from detent.agents.notebook.jupyter.variable import Variable
 from detent.core.value import scrub
 
-STRAY_S = 1.0  # of silence, once one of reply and idle has come: then we go on without the other
+STRAY_S = 1.0  # of silence, once idle has come: then we go on without the reply
+OUTPUT_S = 3.0  # of silence, once the reply has come: a busy machine may take long to send what was put out
 
 State = Literal["ok", "error", "timeout", "dead", "interrupted", "asking"]  # asking: it waits for input
 
@@ -58,26 +59,24 @@ class CellRequest:
         self.inputs: list[str] = []  # what the cell is given when it calls input()
         self.may_ask = False  # whether somebody can be asked for more
         self.asks: str | None = None  # the prompt it waits at
-        self._asking = asyncio.Event()
+        self._paused: asyncio.Future[None] = self._loop.create_future()  # one future for both: no task waits for either
 
     def ask(self, prompt: str) -> None:
         """The cell waits for input that nobody has given."""
         self.asks = prompt
-        self._asking.set()
+        self._pause()
 
     async def wait_paused(self, within_s: float | None) -> bool:
         """Wait until the cell is over or asks for input; whether one of the two came in time."""
-        waiting = asyncio.ensure_future(self._asking.wait())
-        try:
-            await asyncio.wait((waiting, self._over), timeout=within_s, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            waiting.cancel()
-        return self.is_over or self.asks is not None
+        if not self._paused.done():
+            await asyncio.wait((self._paused,), timeout=within_s)
+        return self._paused.done()
 
     def go_on(self) -> None:
         """Its input has been given."""
         self.asks = None
-        self._asking.clear()
+        if not self.is_over:
+            self._paused = self._loop.create_future()
         self.begun = time.monotonic()
 
     def take_reply(self, content: dict[str, Any]) -> None:
@@ -112,12 +111,16 @@ class CellRequest:
             self._end()
         elif self._stray is None:
             self._heard_at = time.monotonic()
-            self._stray = self._loop.call_later(STRAY_S, self._end_stray)
+            self._stray = self._loop.call_later(self._patience_s, self._end_stray)
+
+    @property
+    def _patience_s(self) -> float:
+        return STRAY_S if self.is_idle else OUTPUT_S
 
     def _end_stray(self) -> None:
         silence_s = time.monotonic() - self._heard_at  # a flood of output may still be coming in
-        if silence_s < STRAY_S:
-            self._stray = self._loop.call_later(STRAY_S - silence_s + 0.01, self._end_stray)
+        if silence_s < self._patience_s:
+            self._stray = self._loop.call_later(self._patience_s - silence_s + 0.01, self._end_stray)
         else:
             self._end()
 
@@ -126,6 +129,11 @@ class CellRequest:
             self._stray.cancel()
         if not self._over.done():
             self._over.set_result(None)
+        self._pause()
+
+    def _pause(self) -> None:
+        if not self._paused.done():
+            self._paused.set_result(None)
 
     async def over(self, within_s: float | None) -> bool:
         """Wait for the end; whether it came in time."""

@@ -115,6 +115,11 @@ class Kernels:
         await kernel.leave(int(self._keep_s))
         return True
 
+    def running(self, key: str) -> Kernel | None:
+        """The kernel of that key, where it has started and lives."""
+        kernel, starting = self._kernels.get(key, (None, None))
+        return kernel if kernel is not None and starting is not None and starting.done() and kernel.is_alive else None
+
     async def get(
         self,
         key: str,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol
 
 import msgspec
 
-from detent.core.call_rate import lateness_of
+from detent.core.call_rate import margin_of
 from detent.core.contract import Contract
 from detent.core.events import SLOT, Event, Signalled
 from detent.core.history import Entry
@@ -42,7 +42,7 @@ MACHINE = Machine(
 
 def find_slot(slots: list[float], at: float, rate: int, per_s: float) -> float:
     """When the next one may begin: in any time of `per_s` at most `rate` begin, in the order in which they came."""
-    earlier = slots[-rate] + per_s + lateness_of(per_s) if len(slots) >= rate else 0.0
+    earlier = slots[-rate] + per_s + margin_of(per_s) if len(slots) >= rate else 0.0
     return max(at, earlier, *slots[-1:])
 
 
@@ -64,6 +64,8 @@ class PaceSlots:
         if type(event) is not Signalled or event.name != TAKE or str(event.data.get("member", "")) in self.given:
             return
         after, rate = float(event.data.get("after", 0.0)), int(event.data.get("rate", 1))
+        if event.data.get("unused") in self.slots:  # nobody was there to begin then
+            self.slots.remove(event.data["unused"])
         slot = find_slot(self.slots, max(event.at, after), rate, float(event.data.get("per_s", 0.0)))
         self.slots = [*self.slots, slot][-SLOTS_MAX:]
         self.given[str(event.data["member"])] = slot
@@ -122,6 +124,6 @@ async def _take(host: PaceHost, contract: Contract, member: str) -> float:
     id = f"pace-{hashlib.sha256(str(contract.pace['name']).encode()).hexdigest()[:32]}"
     await host.start(MACHINE, run_id=id, by=HOST)
     if member not in host.reader.project(id, PaceSlots).given:
-        data = {"member": member, **{name: contract.pace[name] for name in ("rate", "per_s", "after")}}
-        await host.signal(id, TAKE, data, id=f"take {member}", by=HOST)
+        told = {name: value for name, value in contract.pace.items() if name not in {"name", "turn"}}
+        await host.signal(id, TAKE, {"member": member, **told}, id=f"take {member}", by=HOST)
     return host.reader.project(id, PaceSlots).given.get(member, float(contract.pace["after"]))
