@@ -18,6 +18,7 @@ from detent.core.machine import Group
 from detent.errors import JournalError, NotWaiting, Refused
 from detent.host.concurrency_group import enter, group_id
 from detent.host.postgres import PostgresHost, postgres_reader
+from detent.host.postgres import connection as connections
 from detent.host.postgres.connection import Database, is_gone
 from detent.host.postgres.fold_transaction import Moment
 from detent.host.postgres.job_queue import QUEUE, STALLED_S
@@ -501,3 +502,19 @@ async def test_a_run_is_not_called_damaged_because_the_database_is_away(tmp_path
                 list(host.journal.events(live.no))
             assert "damaged" not in str(told.value)
             assert is_gone(told.value), "so that a worker waits for it"
+
+
+async def test_who_waits_for_the_database_has_it_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "ACQUIRE_S", 60.0)
+    with running(is_durable=True) as apart:
+        database = Database(apart.address(apart.create()))
+        init(database)
+        async with PostgresHost(database, tmp_path, grace_s=0.0, is_working=False) as host:
+            run = await host.start(DOOR)
+            await asyncio.to_thread(apart.stop, "immediate")
+            waiting = asyncio.create_task(host.look(run.id))
+            await asyncio.sleep(2 * connections.ATTEMPT_S)  # the pool has tried in vain, and given up
+            await asyncio.to_thread(apart.start, is_durable=True)
+            assert (await asyncio.wait_for(waiting, 30)).run.seq == run.seq

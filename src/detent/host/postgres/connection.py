@@ -6,9 +6,10 @@ an address. No message of ours repeats an address as given.
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, ParamSpec, TypeVar
 
 import psycopg
@@ -20,7 +21,8 @@ from detent.errors import JournalError, Refused
 SCHEMA_NAME = "detent"
 CONNECTIONS_MAX = 8
 CONNECT_S = 5.0  # how long a connection may take
-ACQUIRE_S = 10.0
+ACQUIRE_S = 10.0  # how long one may wait for a connection of the pool
+ATTEMPT_S = 1.0  # the pool tries to connect when somebody asks it, and not again while he waits
 # Whatever is asked is prepared the first time. The driver would count to five, and would then take for prepared what a
 # message never came to that failed before it.
 PREPARED_AFTER = 0
@@ -93,7 +95,6 @@ class Database:
             max_size=connections_max,
             kwargs={"autocommit": True, "prepare_threshold": PREPARED_AFTER},
             open=False,
-            timeout=ACQUIRE_S,
             reconnect_timeout=0.0,
             num_workers=1,
             name="detent",
@@ -131,10 +132,21 @@ class Database:
         """A connection of one's own while the block goes on; what is not committed then never was."""
         self.open()
         try:
-            with self._pool.connection() as connection, _close_useless(connection):
-                yield connection
+            with ExitStack() as lent:
+                connection = self._lend(lent)
+                with _close_useless(connection):
+                    yield connection
         except PoolClosed:
             raise JournalError(f"{self.name}: this host is closed") from None
+
+    def _lend(self, lent: ExitStack) -> psycopg.Connection:
+        until = time.monotonic() + ACQUIRE_S
+        while True:
+            try:
+                return lent.enter_context(self._pool.connection(ATTEMPT_S))
+            except PoolTimeout:
+                if time.monotonic() > until:
+                    raise
 
     async def aside(self, do: Callable[Q, R], *args: Q.args, **given: Q.kwargs) -> R:
         """Do something with the database in a thread, so that nobody else waits for it."""

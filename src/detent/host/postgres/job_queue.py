@@ -276,6 +276,7 @@ class JobQueue:
                         concurrency=self._slots,
                         fetch_job_polling_interval=POLL_S,
                         delete_jobs="always",
+                        listen_notify=False,  # `wake_up`: a process listens with one connection for all that it hears
                         install_signal_handlers=False,
                         update_heartbeat_interval=HEARTBEAT_S,
                         stalled_worker_timeout=10 * STALLED_S,

@@ -3,8 +3,8 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +23,7 @@ from detent.host.reading import Lack, StoreCheck, Unserved
 
 LOOK_S = 1.0  # a hint may be lost, so that one looks so often all the same
 TROUBLE_S = 0.5
+LOST_AFTER = 3  # a connection that was only cut is there again by then
 TEND_S = 5.0  # so often a process looks whether another stands still and holds a run
 PATIENCE_S = 5.0  # so long a call that anybody can make may lie there before somebody says that nobody works
 UNSERVED_MAX = 1000
@@ -67,12 +68,12 @@ def explain_lack(lack: Lack, effect: str, source: str, place: str | None, seen_a
     return "no worker is there; start one with `detent worker`"
 
 
-class OtherChannel(NamedTuple):
-    """What else is heard on the connection that listens."""
+class OtherChannels(NamedTuple):
+    """What else is heard on the connection that listens, by channel."""
 
-    channel: str
-    hear: Callable[[str], None]
+    hears: Mapping[str, Callable[[str], None]]
     catch_up: Callable[[], Awaitable[None]]
+    lose: Callable[[], None]  # the database does not answer, and has not for a moment
 
 
 class PostgresReader(RunReader):
@@ -152,23 +153,28 @@ class PostgresReader(RunReader):
         """Listen while somebody follows; a host listens all the time, with one connection for all that it hears."""
         await self.listen(lambda: bool(self.tail.followers) and not self.is_told)
 
-    async def listen(self, is_wanted: Callable[[], bool], other: OtherChannel | None = None) -> None:
-        """Hear what others have moved, and another channel too, however often the connection is lost."""
+    async def listen(self, is_wanted: Callable[[], bool], other: OtherChannels | None = None) -> None:
+        """Hear what others have moved, and other channels too, however often the connection is lost."""
+        failed = 0
         while is_wanted() and not self._is_closed:
             try:
                 connection = await psycopg.AsyncConnection.connect(self.database.conninfo, autocommit=True)
                 async with connection:
-                    for channel in (MOVED,) if other is None else (MOVED, other.channel):
+                    failed = 0
+                    for channel in (MOVED,) if other is None else (MOVED, *other.hears):
                         await connection.execute(f"listen {channel}")
                     if other is not None:
                         await other.catch_up()  # what was said while nobody listened
                     await self._hear(connection, is_wanted, other)
             except (psycopg.Error, OSError, JournalError):
                 self.tail.ring_all()  # whoever looks is told what is wrong
+                failed += 1
+                if other is not None and failed == LOST_AFTER:
+                    other.lose()
                 await asyncio.sleep(TROUBLE_S)
 
     async def _hear(
-        self, connection: psycopg.AsyncConnection, is_wanted: Callable[[], bool], other: OtherChannel | None
+        self, connection: psycopg.AsyncConnection, is_wanted: Callable[[], bool], other: OtherChannels | None
     ) -> None:
         look_at = 0.0  # at once: something may have come before anybody listened
         tend_at = time.monotonic() + IDLE_S
@@ -178,11 +184,12 @@ class PostgresReader(RunReader):
                 self.tail.ring_all()  # a hint may be lost, however many others come
                 look_at = now + LOOK_S
             if other is not None and now >= tend_at:
-                await connection.execute(END_STANDING, (IDLE_S,))
+                with suppress(psycopg.errors.InsufficientPrivilege):  # some owners of servers keep that to themselves
+                    await connection.execute(END_STANDING, (IDLE_S,))
                 tend_at = now + TEND_S
             async for heard in connection.notifies(timeout=look_at - now, stop_after=1):
                 if heard.channel == MOVED:
                     for run_id in read_moved(heard.payload, self.mark):
                         self.tail.note_moved(run_id)
                 elif other is not None:
-                    other.hear(heard.payload)
+                    other.hears[heard.channel](heard.payload)

@@ -29,6 +29,7 @@ from detent.host.port import FindEffects
 from detent.host.postgres.connection import GONE, Database, explain, is_gone, join_messages, told_plainly
 from detent.host.postgres.database_clock import DatabaseClock
 from detent.host.postgres.fold_transaction import CommitCut, Folded, Make, WrongPresumption, fold_run
+from detent.host.postgres.job_queue import CHANNEL as JOBS
 from detent.host.postgres.job_queue import JobQueue
 from detent.host.postgres.journal import (
     NewEvents,
@@ -40,7 +41,7 @@ from detent.host.postgres.journal import (
     write_batch,
 )
 from detent.host.postgres.notification import ABORTED, Hint, HintSender
-from detent.host.postgres.postgres_reader import OtherChannel, PostgresReader
+from detent.host.postgres.postgres_reader import OtherChannels, PostgresReader
 from detent.host.postgres.remembered_run import NOTHING, Held, PresumedRun, bring_up, copy_run, is_likely
 from detent.host.postgres.statement_batch import Statements
 from detent.redaction import ambient_redactor
@@ -66,6 +67,7 @@ class PostgresRoom(Precautions):
     home: Path
     is_own_time: bool
     is_working: bool
+    on_silence: Callable[[], None]
     lease_s: float
     place: str
     hints: HintSender
@@ -370,7 +372,17 @@ class PostgresRoom(Precautions):
     async def hear_others(self) -> None:
         """Hear what others have moved and which effects are to stop, for as long as this host is open."""
         self.reader.is_told = True
-        await self.reader.listen(lambda: not self.is_closing, OtherChannel(ABORTED, self._hear_abort, self.stop_left))
+        hears: dict[str, Callable[[str], None]] = {ABORTED: self._hear_abort}
+        if self.is_working:
+            hears[JOBS] = lambda _: self.queue.wake_up()
+        await self.reader.listen(lambda: not self.is_closing, OtherChannels(hears, self._catch_up, self._lose))
+
+    def _lose(self) -> None:
+        self.on_silence()
+
+    async def _catch_up(self) -> None:
+        self.queue.wake_up()
+        await self.stop_left()
 
     def _hear_abort(self, payload: str) -> None:
         with suppress(ValueError):  # whoever may connect can say anything

@@ -13,7 +13,7 @@ import click
 
 from detent.core.events import Started
 from detent.errors import Refused
-from detent.host.address import find_home
+from detent.host.address import find_address, find_home
 from detent.host.opening import admit, find_twins, holder_of, open_host, open_reader
 from detent.kit.language import _
 from detent.kit.people_file import TOKEN_VARIABLE, PeopleFile
@@ -236,6 +236,9 @@ class Caller:
                 self.given_up = host.given_up
 
     def _warn_of_silence(self) -> None:
+        if find_address(self.home):
+            self.warn(_("the database does not answer; still waiting"))
+            return
         self.warn(" ".join([*silence(*holder_of(self.home)), _("Still waiting; Ctrl-C is safe.")]))
 
     def close(self) -> None:

@@ -34,6 +34,10 @@ CHINESE: dict[str, str] = {
     "the sweep never had to put anything right": "清扫从未需要纠正任何东西",
     "the sweep had to put {count} things right; that should not be": "清扫不得不纠正 {count} 处；本不应如此",
     "the tables are of version {version}, not {known}": "表的版本是 {version}，而不是 {known}",
+    "the database does not answer; nothing is lost, and this worker goes on when it is back": (
+        "数据库没有回应；没有任何丢失，它恢复后这个工作进程会继续"
+    ),
+    "the database does not answer; still waiting": "数据库没有回应；仍在等待",
     "this detent is older; update it": "这个 detent 较旧；请更新它",
     "Serve the web page and the API.": ("提供网页和 API。"),
     "The address to listen on; only this machine by default.": "监听的地址；默认只对本机开放。",

@@ -55,6 +55,8 @@ async def worker(caller: Caller, slots: int, name: str, queues: str, lease_s: fl
         caller.driving() as given,
         open_host(caller.home, reader=caller.reader, grace_s=GRACE_S, **mine, **given) as host,
     ):
+        silent = _("the database does not answer; nothing is lost, and this worker goes on when it is back")
+        host.on_silence = lambda: caller.warn(silent)
         taken_up = await host.recover()
         report = prepare_database(caller.home, is_checked_only=True)
         if caller.is_json:
