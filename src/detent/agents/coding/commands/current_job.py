@@ -187,6 +187,7 @@ def facts(job: Job, run: Run) -> dict[str, Any]:
         "task": job.step.task,
         "blocked": msgspec.to_builtins(job.blocked) if job.blocked and run.state == "BLOCKED" else None,
         "outcome": job.outcome,
+        "kept": job.is_kept,
         "word": job.final.word if job.final else "",
         "workspace": str(Path(job.root) / job.workspace) if job.workspace else "",
         "landed": msgspec.to_builtins(job.landed) if job.landed else None,
@@ -228,11 +229,11 @@ def tell(caller: Caller, job: Job, run: Run) -> None:
         command = caller.command("code", "resume")
         caller.say(_("  nobody is at work on it now; go on: {command}", command=command), "yellow")
     elif run.ended is not None and job.outcome:
-        caller.say(_("  {outcome}", outcome=job.outcome), "green" if job.outcome == "archived" else "yellow")
+        caller.say(_("  {outcome}", outcome=job.ending), "green" if job.outcome == "archived" else "yellow")
         _tell_evidence(caller, job)
         if job.archive:
             caller.say(_("  record: {file}", file=str(Path(job.root) / job.archive / "summary.md")))
-    if job.undo and job.outcome == "rolled_back":
+    if job.undo and job.ending == "rolled_back":
         caller.say(_("  take it back: {command}", command=caller.command("code", "rollback", "--to", job.undo)))
 
 
