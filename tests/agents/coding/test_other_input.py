@@ -22,12 +22,23 @@ class TestMore:
         self.assertEqual(calc.order([3, 1, 2])[0], 1)
     def test_yes(self):
         assert calc.is_even(4)
+def test_refusal():
+    with pytest.raises(ValueError):
+        calc.add(2, 3)
 async def test_later():
     assert await calc.add(2, 3) == 5
 def test_nothing():
     calc.add(2, 3)
 """
-NAMES = {"test_add", "test_cases", "TestMore::test_list", "TestMore::test_yes", "test_later", "test_nothing"}
+NAMES = {
+    "test_add",
+    "test_cases",
+    "TestMore::test_list",
+    "TestMore::test_yes",
+    "test_refusal",
+    "test_later",
+    "test_nothing",
+}
 
 
 def ask(test: str, **calc: Any) -> OtherAnswers | None:
@@ -84,6 +95,19 @@ def test_answers_made_for_the_example_are_found_however_they_are_written() -> No
     assert judge(fail, five) is True  # which was not there at all
     assert judge(old, lambda a, b: 5 if a * b == 6 else fail(a, b)) is True  # fails with all the rest
     assert judge(old, lambda a, b: [9, 5][a * b == 6]) is True  # something for the rest
+
+
+def refuse(*_given: int) -> int:
+    raise ValueError
+
+
+def test_a_failure_that_a_test_wants_is_an_answer() -> None:
+    def old(a: int, b: int) -> int:
+        return a - b
+
+    assert judge(old, lambda a, b: refuse() if a * b == 6 else a - b, "test_refusal") is True
+    assert judge(old, lambda a, b: refuse() if a < b else a - b, "test_refusal") is False
+    assert judge(old, refuse, "test_refusal") is False
 
 
 def test_where_nothing_can_be_said_nothing_is_said() -> None:

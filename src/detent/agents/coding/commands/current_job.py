@@ -258,8 +258,8 @@ def _tell_evidence(caller: Caller, job: Job) -> None:
         if still and job.final.word == "checked":
             word = _("checked: nothing that passed before fails now, but what failed before fails still")
         caller.say(f"  {word}", "yellow" if job.final.word == "unverified" else "green")
-        for note in job.final.notes[:DOUBTS_MAX] if job.final.word == "checked" else ():
-            caller.say(f"    {visible(note)}", "yellow")
+        for doubt in job.final.notes[:DOUBTS_MAX] if job.final.word == "checked" else ():
+            caller.say(f"    {visible(doubt)}", "yellow")
     for note in job.log[-3:]:
         if note.text.startswith("you changed these meanwhile"):
             caller.say(f"  {visible(note.text)}", "yellow")
