@@ -57,6 +57,9 @@ CHINESE: dict[str, str] = {
     "  checks that fail already are not held against it; `Mends: NAME` in a task, or `all`, says otherwise": (
         "  原本就失败的检查不算在它头上；在任务中写 `Mends: 名称` 或 `all` 则另当别论"
     ),
+    "checked: nothing that passed before fails now, but what failed before fails still": (
+        "已检查：之前通过的仍然通过，但之前失败的仍然失败"
+    ),
     "  still failing, as before the job: {names}": "  和任务开始前一样仍然失败：{names}",
     "planning": "正在规划",
     "in the middle of a {name}: the job works on the files as they are, and leaves it to you": (
