@@ -237,8 +237,10 @@ async def open_journal_desk(
 ) -> AsyncIterator[tuple[CallDesk, SharedHost | None]]:
     """A desk with the journal of a home, which this process or another one holds."""
     if find_address(home):  # any machine may take up a call there, and only this one has the function
-        way = "start `detent serve` with that home, and give the guard its address"
-        raise Refused(f"the journal of {home.name} is in a database; {way}")
+        raise Refused(
+            f"the journal of {home.name} is in a database; start `detent serve` with that home, and give the guard its "
+            "address"
+        )
     async with open_home(home, policy=policy) as host:
         socket = CallerSocket(home, secrets.token_hex(8), program)
         await socket.open()
