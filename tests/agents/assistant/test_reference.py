@@ -134,7 +134,8 @@ INTENTS: dict[str | None, str] = {  # words of the rules, several between bars
     ),
     "fact": (
         "我叫小明|我是前端开发|我的名字是小明|我在北京工作|我在上海上班|我住在上海|我来自四川|我今年25岁|"
-        "我的职业是医生|我做设计的|我会三种语言|我学过钢琴|我毕业于清华|我姓王|我家在北京|我有两个孩子|I'm from Spain|I am a teacher"
+        "我的职业是医生|我做设计的|我会三种语言|我学过钢琴|我毕业于清华|"
+        "我姓王|我家在北京|我有两个孩子|I'm from Spain|I am a teacher"
     ),
     "pattern": (
         "我每天6点起床|我通常用Chrome|我习惯晚上写代码|我一般坐地铁|我经常跑步|我总是迟到|我每周游泳|"

@@ -163,6 +163,10 @@ CHINESE = {
     "what was pasted is not JSON: {}": "粘贴的内容不是 JSON：{0}",
     'paste a block such as {"mcpServers": {"git": {"command": "mcp-server-git"}}}': '请粘贴形如 {"mcpServers": {"git": {"command": "mcp-server-git"}}} 的内容',
     "{} has no line `servers:`; put this under its servers:\n{}": "{0} 里没有 `servers:` 这一行；请把下面的内容放到它的服务器之下：\n{1}",
-    "{} is not JSON ({}); nothing was changed": "{0} 不是 JSON（{1}）；没有改动任何内容",
+    "{} is not {} ({}); nothing was changed": "{0} 不是 {1}（{2}）；没有改动任何内容",
+    "{} is not a JSON object; nothing was changed": "{0} 不是 JSON 对象；没有改动任何内容",
+    "{} has other servers called {}; nothing was changed": "{0} 中已有名为 {1} 的其他服务器；没有改动任何内容",
+    "{}. The entry, to be put in by hand (here as JSON): {}": "{0}。要手工写入的条目（此处为 JSON）：{1}",
+    "{}: `{}` is written in a way that detent does not change; nothing was changed": "{0}：`{1}` 的写法 detent 不会改动；没有改动任何内容",
     "{}: `{}` is not a mapping of servers; nothing was changed": "{0}：`{1}` 不是服务器的映射；没有改动任何内容",
 }
