@@ -529,3 +529,12 @@ def test_rows_without_the_target_are_said_to_be_left_out_and_a_cause_that_no_col
     assert "2 values are missing, in `age`" in said
     assert "not answered here" in summary(read_goal("Did the new law reduce pay?"), facts)
     assert "not answered here" not in summary(read_goal("Did age reduce pay?"), facts)
+
+
+def test_the_target_in_steps_gives_it_away(tmp_path: Path) -> None:
+    draw = random.Random(16)
+    prices = [draw.uniform(10, 90) for _ in range(200)]
+    rows = [("ABCDE"[int((price - 10) // 16)], draw.choice("NSEW"), draw.random(), round(price, 3)) for price in prices]
+    found = run_cells(write(tmp_path / "bands.csv", "band,side,luck,price", rows), goal="predict price", last="audit")
+    assert [one["columns"] for one in found["audit"]] == [["band"]]
+    assert set(found["features"].columns) == {"side", "luck"}
