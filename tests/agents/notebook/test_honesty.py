@@ -501,6 +501,9 @@ def test_units_behind_numbers_are_taken_off_and_told(tmp_path: Path) -> None:
     assert found["roles"]["heat"] == "number"
     assert found["roles"]["weight"] != "number"
     assert found["df"]["balance"].iat[3] == -3.5
+    rows = [(10_000 + n % 40, n) for n in range(200)]
+    codes = run_cells(write(tmp_path / "post.csv", "Postal Code,sales", rows), goal="overview", last="types")
+    assert codes["roles"] == {"Postal Code": "category", "sales": "id"}
     assert "`heat` (°C)" in comment("types", read_goal("overview"), found["facts"])
 
 
