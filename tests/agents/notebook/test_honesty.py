@@ -418,8 +418,8 @@ def test_which_of_two_columns_is_more_and_what_is_there_only_for_one_class_give_
     assert list(run_cells(path, goal="predict won", last="audit")["features"].columns) == ["rank"]
     cards = [(draw.random() < 0.7, draw.randint(20, 60)) for _ in range(300)]
     spent = [round(draw.uniform(50, 900), 2) if own and draw.random() < 0.95 else 0 for own, _ in cards]
-    rows = [(much, much / 900 + draw.random() / 100, age, own) for much, (own, age) in zip(spent, cards, strict=True)]
-    path = write(tmp_path / "cards.csv", "spent,part,age,card", rows)
+    held = [(much, much / 900 + draw.random() / 100, age, own) for much, (own, age) in zip(spent, cards, strict=True)]
+    path = write(tmp_path / "cards.csv", "spent,part,age,card", [*held])
     found = run_cells(path, goal="predict card", last="audit")
     assert list(found["features"].columns) == ["age"]
     assert "only where card = True" in found["audit"][0]["test"]
@@ -492,7 +492,10 @@ def test_times_of_summer_and_winter_are_read_and_rows_without_times_are_steps(tm
     assert found["roles"]["at"] == "date"
     path = write(tmp_path / "plain.csv", "value,luck", [(n % 5 + n / 9, n % 2) for n in range(80)])
     found = run_cells(path, goal="forecast value for the next 12 months", last="series")
-    assert found["horizon"] == 12
+    assert (found["horizon"], found["season"]) == (12, 1)
+    path = write(tmp_path / "spots.csv", "year,value", [(1650 + n, n % 11) for n in range(350)])
+    found = run_cells(path, goal="forecast value for the next 3 years", last="series")
+    assert (found["when"], found["unit"]) == ("year", "YS")
 
 
 def test_units_behind_numbers_are_taken_off_and_told(tmp_path: Path) -> None:
@@ -501,8 +504,8 @@ def test_units_behind_numbers_are_taken_off_and_told(tmp_path: Path) -> None:
     assert found["roles"]["heat"] == "number"
     assert found["roles"]["weight"] != "number"
     assert found["df"]["balance"].iat[3] == -3.5
-    rows = [(10_000 + n % 40, n) for n in range(200)]
-    codes = run_cells(write(tmp_path / "post.csv", "Postal Code,sales", rows), goal="overview", last="types")
+    path = write(tmp_path / "post.csv", "Postal Code,sales", [(10_000 + n % 40, n) for n in range(200)])
+    codes = run_cells(path, goal="overview", last="types")
     assert codes["roles"] == {"Postal Code": "category", "sales": "id"}
     assert "`heat` (°C)" in comment("types", read_goal("overview"), found["facts"])
 
