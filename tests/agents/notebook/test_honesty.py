@@ -544,3 +544,18 @@ def test_the_target_in_steps_gives_it_away(tmp_path: Path) -> None:
     found = run_cells(write(tmp_path / "bands.csv", "band,side,luck,price", rows), goal="predict price", last="audit")
     assert [one["columns"] for one in found["audit"]] == [["band"]]
     assert set(found["features"].columns) == {"side", "luck"}
+
+
+def test_a_few_rows_far_from_all_others_are_no_group() -> None:
+    said = comment("train", read_goal("overview"), given(groups=0, is_lonely=True))
+    assert "a few lie far from all others" in said
+    step = recipe().step("train")
+    assert step is not None
+    (groups,) = step.candidates["description"]
+    pandas, numpy = importlib.import_module("pandas"), importlib.import_module("numpy")
+    draw = random.Random(17)
+    rows = [(draw.gauss(0, 1), draw.gauss(0, 1)) for _ in range(98)] + [(90.0, 90.0), (-80.0, 95.0)]
+    told: dict[str, Any] = {}
+    space = {"data": pandas.DataFrame(rows, columns=["a", "b"]), "numbers": ["a", "b"], "np": numpy, "pd": pandas}
+    exec(groups.code, {**space, "plt": None, "show": lambda _, **facts: told.update(facts)})  # noqa: S102
+    assert not told.get("groups")

@@ -323,6 +323,12 @@ def _tell_trials(goal: Goal, facts: Facts) -> str:
         groups = facts.get("groups")
         if groups:
             return _tell_groups(goal, facts)
+        if groups == 0 and facts.get("is_lonely"):
+            return pick(
+                goal,
+                "There are no clear groups of similar rows: a few lie far from all others, and the rest is one group.",
+                "没有明显的分组：少数行远离其他行，其余的行是一个整体。",
+            )
         if groups == 0:
             return pick(
                 goal,
