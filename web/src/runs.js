@@ -8,7 +8,7 @@ import { age, iso, moment, money, now, short } from "./format.js";
 import { useKeys } from "./key.js";
 import { address, place, tune } from "./route.js";
 import { STATUSES, Status, word } from "./status.js";
-import { Sentence, told } from "./sentence.js";
+import { Sentence, questionText, told } from "./sentence.js";
 import { Text } from "./text.js";
 import { cover } from "./secret.js";
 import { call, query, returned } from "./wire.js";
@@ -84,7 +84,7 @@ function Row({ line, columns, isNew, isHere }) {
     <td class="name"><a href=${address(["runs", line.run_id])}><${Text} value=${line.machine} /></a><small>${short(line.run_id, 16)}</small>${more.map(([name, value]) => html`<span class="tag attribute" key=${name}><span class="faint"><${Text} value=${name} /></span> <${Text} value=${String(cover(name, value))} /></span>`)}</td>
     <td class="in"><span class="state"><${Text} value=${line.state} /></span></td>
     ${columns.map((name) => html`<${Attribute} key=${name} name=${name} value=${line.attributes?.[name]} />`)}
-    <td class="asked cut">${isAlarming ? html`<b class="wrong"><${Sentence} text=${line.alarms.at(-1)} /></b>` : asked ? html`<${Text} value=${asked.question || asked.action} />` : line.error && html`<span class="wrong"><${Text} value=${`${line.error.type}: ${told(line.error.message)}`} /></span>`}${line.waiting.length > 1 ? ` +${line.waiting.length - 1}` : ""}</td>
+    <td class="asked cut">${isAlarming ? html`<b class="wrong"><${Sentence} text=${line.alarms.at(-1)} /></b>` : asked ? html`<${Text} value=${questionText(asked)} />` : line.error && html`<span class="wrong"><${Text} value=${`${line.error.type}: ${told(line.error.message)}`} /></span>`}${line.waiting.length > 1 ? ` +${line.waiting.length - 1}` : ""}</td>
     <td class="soft when"><time datetime=${iso(line.updated_at)} title=${moment(line.updated_at)}>${age(line.updated_at)}</time>
       <small><time datetime=${iso(line.started_at)} title=${moment(line.started_at)}>${_("started {when}", { when: age(line.started_at) })}</time></small></td>
     <td class="number">${money(line.cost_usd)}</td></tr>`;
