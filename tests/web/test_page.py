@@ -52,7 +52,12 @@ def test_the_list_is_live_and_its_filter_is_in_the_address(stage: Stage, look: L
 PARCEL = """\
 name: parcel
 input: {customer: string, weight: integer, api_key: string}
-attributes: {customer: "{{ context.customer }}", weight: "{{ context.weight }}", api_key: "{{ context.api_key }}"}
+attributes:
+  customer: "{{ context.customer }}"
+  weight: "{{ context.weight }}"
+  api_key: "{{ context.api_key }}"
+  z_long: "{{ context.customer }}unbrokenunbrokenunbrokenunbrokenunbrokenunbrokenunbrokenunbrokenunbrokenunbroken"
+  z_longer: "unbrokenunbrokenunbrokenunbrokenunbrokenunbrokenunbrokenunbrokenunbrokenunbrokenunbrokenunbroken"
 states:
   begin: {type: initial}
   held: {type: wait, for: [{event: go}], timeout: 7d}
@@ -69,13 +74,17 @@ def test_attributes_are_columns_that_sort_find_and_choose_runs(stage: Stage, loo
         for name, weight in (("Nordwind", 20), ("北风公司", 3), ("Ferris", 100))
     }
     page = look().go("#/runs?machine=parcel")
-    column = page.locator("td:nth-child(5)")
+    column = page.locator("td.attribute").filter(has_text="customer")
     expect(column).to_have_text([re.compile("Ferris"), re.compile("北风公司"), re.compile("Nordwind")])
     page.get_by_role("button", name="weight").click()
     expect(page).to_have_url(re.compile("sort=weight"))
     expect(column).to_have_text([re.compile("北风公司"), re.compile("Nordwind"), re.compile("Ferris")])
     expect(page.get_by_role("columnheader", name="weight")).to_have_attribute("aria-sort", "ascending")
     expect(page.locator("main")).not_to_contain_text("k-12345")
+    for width in (1024, 800, 390):
+        page.set_viewport_size({"width": width, "height": 860})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.set_viewport_size({"width": 1280, "height": 860})
     page.get_by_label("Search text").fill("北风")
     expect(column).to_have_text([re.compile("北风公司")])
     page.get_by_label("Search text").fill("")
