@@ -7,6 +7,7 @@ CHINESE = {
     "`{}` needs `{}`": "`{0}` 需要 `{1}`",
     "say which runs: `runs`, or `where`, `text`, `status` or `machine`": "请指明哪些运行：`runs`，或 `where`、`text`、`status`、`machine`",
     "say which runs: `--where`, `--text`, `--status` or `--machine`": "请指明哪些运行：`--where`、`--text`、`--status` 或 `--machine`",
+    "`{}` may already have happened. Did it?": "`{0}` 可能已经发生。它发生了吗？",
     "it has no open doubt": "它没有存疑的调用",
     "it has moved on since it was looked at": "查看之后它已有变动",
     "it takes no `{}` now": "它现在不接受 `{0}`",
