@@ -86,6 +86,7 @@ def test_a_call_that_does_not_fit_is_refused(text: str, said: str) -> None:
         ("{shell: echo}", "list"),
         ("{shell: [a], http: {url: x}}", "exactly one of"),
         ("{http: {method: GET}}", "`url`"),
+        ("{python: scoring}", "write it as `module:name`"),
         ("{python: 'a:b', ok_exit: 1}", "is for `shell`"),
         ("{shell: [a], effekt: pure}", "did you mean `effect`?"),
         ("{shell: ['{{ params.n + 1 }}']}", "stands alone"),

@@ -24,6 +24,7 @@ CARE = (
 )  # fmt: skip
 PARAM = re.compile(r"\{\{\s*params\.([A-Za-z]\w*)\s*\}\}", re.ASCII)
 PARAMS = re.compile(r"\bparams\b")
+FUNCTION = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 BODILESS = ("GET", "HEAD", "DELETE")
 WHOLE = re.compile(r"\{\{\s*((?:(?!\}\}).)+?)\s*\}\}", re.DOTALL)
 
@@ -120,6 +121,9 @@ def _read_end(page: Page, path: Route, name: str, given: Fields) -> NamedTool | 
     call = given[kind]
     if kind == "shell" and not (isinstance(call, list) and call and all(isinstance(one, str) for one in call)):
         given.say(kind, "`shell` is a list: the program and its arguments, each a text")
+        return None
+    if kind == "python" and "{{" not in str(call) and not FUNCTION.fullmatch(str(call)):
+        given.say(kind, f"`{call}` names no function", "write it as `module:name`")
         return None
     if kind == "http" and not (isinstance(call, dict) and "url" in call):
         given.say(kind, "`http` is a mapping with a `url`")
