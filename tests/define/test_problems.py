@@ -42,6 +42,16 @@ def handler(inner: str) -> str:
 
 # name: (content, where, what it says)
 BROKEN: dict[str, tuple[str | bytes, str, str]] = {
+    "default of another type": (
+        HEAD + "input: {n: {type: integer, default: x}}\n",
+        "3:34",
+        "the default must be integer, not string",
+    ),
+    "letters that look alike": (
+        HEAD.replace("z:", "pаy:").replace("to: z", "to: pay"),
+        "2:29",
+        "other letters that look like these",
+    ),
     # the text itself
     "empty": ("", "1:1", "the file is empty"),
     "only a comment": ("# nothing\n", "1:1", "the file is empty"),

@@ -74,7 +74,6 @@ CHINESE: dict[str, str] = {
     "a quote is not closed": "引号没有闭合",
     "a stage is empty": "有一个阶段是空的",
     "`ask --schema` must be a JSON Schema, a JSON object": "`ask --schema` 必须是 JSON Schema，即一个 JSON 对象",
-    "`items` must be a list, not {}": "`items` 必须是列表，而不是 {0}",
     "a JSON Schema is a mapping, not {}": "JSON Schema 是映射，而不是 {0}",
     "`{}` must be a {}": "`{0}` 必须是 {1}",
     "arguments and results are put into shell lines as code": "参数和结果被当作代码放进命令行",

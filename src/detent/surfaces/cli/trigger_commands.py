@@ -10,7 +10,7 @@ import msgspec
 
 from detent.core.status import Status
 from detent.define import load
-from detent.define.schedule import parse_moment
+from detent.define.schedule import parse_moment, show_moment
 from detent.define.trigger import Trigger
 from detent.errors import Refused
 from detent.kit.error_translation import translate_error
@@ -113,6 +113,10 @@ async def fire_by_hand(caller: Caller, name: str, given: str, at: str, by: str) 
     """Fire one trigger by hand."""
     armed = _only(find_triggers(_present(caller), name))
     when = parse_moment(at, _zone(armed.trigger)) if at else time.time()
+    schedule = armed.trigger.schedule
+    if at and schedule is not None and when not in (planned := schedule.next(when - 1e-3)):
+        told = show_moment(planned[0], schedule.timezone) if planned else "none"
+        raise Refused(f"`{armed.name}` has no planned time {at}; the next one is {told}")
     mark = mark_of_time(when) if at else f"hand-{mark_of_time(when)}"
     occasion = Occasion(mark, when, parse_object(given, "--event"), is_manual=True, by=by)
     async with caller.host() as host:
