@@ -86,7 +86,7 @@ def _with_json(file: ClientFile, text: str, entry: ServerEntry | None) -> str:
         raise Refused(f"{file.path} is not JSON ({error}); nothing was changed") from None
     servers = known.get(file.key, {}) if isinstance(known, dict) else None
     if not isinstance(servers, dict):
-        raise Refused(f"{file.path}: `{file.key}` is not a mapping of servers; nothing was changed")
+        raise Refused(f"{file.path}: `{file.key}` is no mapping of servers; nothing was changed")
     if entry is None:
         if NAME not in servers:
             return text

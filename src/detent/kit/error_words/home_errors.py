@@ -161,5 +161,5 @@ CHINESE = {
     'paste a block such as {"mcpServers": {"git": {"command": "mcp-server-git"}}}': '请粘贴形如 {"mcpServers": {"git": {"command": "mcp-server-git"}}} 的内容',
     "{} has no line `servers:`; put this under its servers:\n{}": "{0} 里没有 `servers:` 这一行；请把下面的内容放到它的服务器之下：\n{1}",
     "{} is not JSON ({}); nothing was changed": "{0} 不是 JSON（{1}）；没有改动任何内容",
-    "{}: `{}` is not a mapping of servers; nothing was changed": "{0}：`{1}` 不是服务器的映射；没有改动任何内容",
+    "{}: `{}` is no mapping of servers; nothing was changed": "{0}：`{1}` 不是服务器的映射；没有改动任何内容",
 }
