@@ -271,3 +271,13 @@ def test_paths_in_the_architecture_exist() -> None:
     named = set(re.findall(r"`([\w/]+/[\w.]+\.\w+)`", text))
     assert named
     assert not [path for path in sorted(named) if not any((base / path).exists() for base in (ROOT, SRC / "detent"))]
+
+
+@pytest.mark.parametrize("walk", sorted((ROOT / "docs" / "architecture").glob("*.md")), ids=lambda path: path.stem)
+def test_a_walk_goes_through_files_and_functions_that_are_there(walk: Path) -> None:
+    places = [path for base in ("src/detent", "web/src") for path in (ROOT / base).rglob("*.[pj][ys]")]
+    for named, function in re.findall(r"`([\w/]+\.(?:py|js))`(?: `(\w+)`)?", walk.read_text(encoding="utf-8")):
+        found = [path for path in places if f"/{path.relative_to(ROOT)}".endswith(f"/{named}")]
+        assert found, f"{named} is not there"
+        said = re.compile(rf"\b(?:def|class|function|const) {function}\b")
+        assert not function or any(said.search(path.read_text(encoding="utf-8")) for path in found), (named, function)
