@@ -44,7 +44,7 @@ def handler(inner: str) -> str:
 BROKEN: dict[str, tuple[str | bytes, str, str]] = {
     "default of another type": (
         HEAD + "input: {n: {type: integer, default: x}}\n",
-        "3:34",
+        "3:37",
         "the default must be integer, not string",
     ),
     "letters that look alike": (
