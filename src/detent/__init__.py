@@ -43,7 +43,8 @@ def __getattr__(name: str) -> Any:
     core = import_module("detent.core")
     if name in ("__all__", *core.__all__):
         return getattr(core, name)
-    raise AttributeError(f"module 'detent' has no attribute {name!r}")
+    close = import_module("difflib").get_close_matches(name, [one for one in __dir__() if one[0] != "_"], 1)
+    raise AttributeError(f"detent has no `{name}`" + (f"; did you mean `{close[0]}`?" if close else ""))
 
 
 def __dir__() -> list[str]:

@@ -1,18 +1,20 @@
 """A home: the folder of a journal, and how a program opens a host on it."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from detent.errors import DefinitionError, Refused
-from detent.host.address import find_home
+from detent.host.address import find_address, find_home
 from detent.kit.policy_file import HOME, HOME_VARIABLE, find_policy, guarded_files
 
 if TYPE_CHECKING:
     from detent.core.effect_type import Effect
     from detent.core.policy import Policy
     from detent.host.embedded.shared_host import SharedHost
+    from detent.host.port import OpenHost
 
 FilePath = str | os.PathLike[str]
 
@@ -31,8 +33,8 @@ def open(
     works while your program runs, and the other way round.
 
     Args:
-        home: The folder of the journal; it is made if need be. By default the one that the command line uses:
-            `$DETENT_HOME`, else `.detent` in the current folder.
+        home: The folder of the journal, made if need be, or `postgresql://…`. By default the one that the command line
+            uses: `$DETENT_HOME`, else `.detent` in the current folder.
         effects: Your own effects, made with `@effect`. Those that come with detent and those of installed plugins are
             there anyway; one of yours with the same name comes first.
         policy: A `Policy`, or a policy file. By default the one that the command line uses: `$DETENT_POLICY`, else
@@ -59,9 +61,22 @@ def open(
     rules = _policy(folder, policy)
     guarded = guarded_files(folder, "" if policy is None or isinstance(policy, Policy) else str(policy))
     people = PeopleFile(folder, os.environ.get(TOKEN_VARIABLE, ""))
-    host = open_host(folder, known, sources.find, rules, notify, "a Python program", guarded=guarded, people=people)
+    given: tuple[Any, ...] = (folder, known, sources.find, rules, notify, "a Python program")
+    if find_address(folder):
+        opened = _open_in_database(sources, *given, guarded=guarded, people=people)
+        return cast("SharedHost", opened)  # with the same verbs
+    host = open_host(*given, guarded=guarded, people=people)
     host.closing.push_async_callback(sources.close)
     return host
+
+
+@asynccontextmanager
+async def _open_in_database(sources: Any, *args: Any, **given: Any) -> "AsyncIterator[OpenHost]":
+    from detent.host.opening import open_host
+
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(sources.close)
+        yield await stack.enter_async_context(open_host(*args, **given))
 
 
 def resolve_home(home: Any) -> Path:

@@ -476,8 +476,8 @@ def test_the_fast_road_leads_where_the_slow_one_does(table: list[Transition], na
 def unpave(machine: Machine) -> None:
     """Leave only the general road."""
     for place in machine.chart.places.values():
-        place.plain.clear()
-        place.straight = None
+        place.signal_shortcuts.clear()
+        place.work_shortcut = None
 
 
 BOUNDS = [

@@ -42,6 +42,16 @@ def handler(inner: str) -> str:
 
 # name: (content, where, what it says)
 BROKEN: dict[str, tuple[str | bytes, str, str]] = {
+    "default of another type": (
+        HEAD + "input: {n: {type: integer, default: x}}\n",
+        "3:34",
+        "the default must be integer, not string",
+    ),
+    "letters that look alike": (
+        HEAD.replace("z:", "pаy:").replace("to: z", "to: pay"),
+        "2:29",
+        "other letters that look like these",
+    ),
     # the text itself
     "empty": ("", "1:1", "the file is empty"),
     "only a comment": ("# nothing\n", "1:1", "the file is empty"),
@@ -188,7 +198,7 @@ BROKEN: dict[str, tuple[str | bytes, str, str]] = {
     "an unknown target": (way("{from: a, to: y}"), "4:19", "unknown state `y`"),
     "an unknown source": (way("{from: b, to: z}"), "4:12", "unknown state `b`"),
     "leaving an end": (way("{from: z, to: a}"), "4:12", "`z` is an end"),
-    "a retry of all states": (way('{from: "*", to: retry}'), "4:21", "`*` is no state"),
+    "a retry of all states": (way('{from: "*", to: retry}'), "4:21", "`*` is not a state"),
     "a condition with a call": (way('{from: a, to: z, condition: "{{ context.x.y() }}"}'), "4:33", "not allowed"),
     "a condition that imports": (way("{from: a, to: z, condition: \"{{ ''.__class__ }}\"}"), "4:33", "private"),
     "a condition with a statement": (

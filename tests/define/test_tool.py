@@ -71,7 +71,7 @@ def test_the_care_of_a_tool_holds_unless_the_action_says_otherwise() -> None:
     [
         ("{id: c, tool: check}", "needs `data`"),
         ("{id: c, tool: check, params: {data: 7}}", "params.data must be string"),
-        ('{id: c, tool: check, params: "{{ context.x }}"}', "must be a mapping"),
+        ('{id: c, tool: check, params: "all {{ context.x }}"}', "must be a mapping"),
     ],
 )
 def test_a_call_that_does_not_fit_is_refused(text: str, said: str) -> None:
@@ -86,6 +86,7 @@ def test_a_call_that_does_not_fit_is_refused(text: str, said: str) -> None:
         ("{shell: echo}", "list"),
         ("{shell: [a], http: {url: x}}", "exactly one of"),
         ("{http: {method: GET}}", "`url`"),
+        ("{python: scoring}", "write it as `module:name`"),
         ("{python: 'a:b', ok_exit: 1}", "is for `shell`"),
         ("{shell: [a], effekt: pure}", "did you mean `effect`?"),
         ("{shell: ['{{ params.n + 1 }}']}", "stands alone"),
@@ -166,3 +167,28 @@ transitions: [{from: a, to: z}]
 """
     keys = [action.key for action in read_workflow(both).machine.work["a"]]
     assert keys == ["charge {{ context.order }}", "ship {{ context.order }}", "ship other"]
+
+
+def test_one_expression_may_give_all_params_of_a_tool() -> None:
+    made = read_workflow(
+        "tools:\n"
+        "  cat: {shell: [cat, '{{ params.name }}'], key: 'k {{ params.name }}'}\n"
+        "  score: {python: 'm:f'}\n"
+        "  post: {http: {method: POST, url: 'http://x/{{ params.name }}'}}\n"
+        "states:\n"
+        "  a:\n"
+        "    type: initial\n"
+        "    actions:\n"
+        "      - {id: one, tool: cat, params: '{{ context }}'}\n"
+        "      - {id: two, tool: score, params: '{{ context.doc }}'}\n"
+        "      - {id: three, tool: post, params: '{{ result.two }}'}\n"
+        "  z: {type: final}\n"
+        "transitions: [{from: a, to: z}]\n",
+        "m",
+    )
+    one, two, three = made.machine.work["a"]
+    assert one.input["stdin_json"] == "{{ context }}"
+    assert one.input["argv"] == ["cat", "{{ (context).name }}"]
+    assert one.key == "cat k {{ (context).name }}"
+    assert two.input == {"function": "m:f", "args": "{{ context.doc }}"}
+    assert (three.input["url"], three.input["json"]) == ("http://x/{{ (result.two).name }}", "{{ result.two }}")

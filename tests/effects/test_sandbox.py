@@ -207,7 +207,7 @@ async def test_a_level_that_cannot_be_had_is_refused_where_it_was_asked_for(
             (Policy(rules=(Rule("boxed", "allow", tools=("shell",), sandbox="home"),)), {"sandbox": "off"}),
         ):
             refused = await call(folder, "shell", {**shell, **given}, policy or Policy())
-            assert "cannot be had here: bubblewrap (bwrap) is not installed" in refused.error
+            assert "is not available here: bubblewrap (bwrap) is not installed" in refused.error
             assert not (folder / "made").exists()
         unasked = await call(folder, "shell", shell, Policy())
         assert unasked.sandbox == "off: bubblewrap (bwrap) is not installed"

@@ -387,7 +387,10 @@ def test_work_that_is_only_promised_is_not_done(guard: FunctionGuard) -> None:
         async def __call__(self, amount: int) -> int:
             return amount
 
-    promise = guard.tool("bank.promise", ask=False)(lambda: pay_later())  # noqa: PLW0108
+    def promise_to_pay() -> Any:
+        return pay_later()
+
+    promise = guard.tool("bank.promise", ask=False)(promise_to_pay)
     with pytest.raises(InDoubt, match="yet to be done"):
         promise()
     teller = guard.tool("bank.teller", effect="pure")(Teller())
@@ -396,14 +399,14 @@ def test_work_that_is_only_promised_is_not_done(guard: FunctionGuard) -> None:
 
 def test_arguments_of_a_model_reach_the_function_as_its_types_or_come_back(guard: FunctionGuard) -> None:
     pydantic = pytest.importorskip("pydantic")
-    line = pydantic.create_model("Line", to=(str, ...), amount=(int, ...))
+    line: Any = pydantic.create_model("Line", to=(str, ...), amount=(int, ...))
     seen: list[Any] = []
 
     def settle(first: int, /, lines: Any, **more: Any) -> object:
         seen.append((first, lines, more))
         return object()
 
-    settle.__annotations__["lines"] = list[line]
+    settle.__annotations__["lines"] = list.__class_getitem__(line)
     guard.tool("bank.settle", ask=False)(settle)
     good = {"first": "1", "lines": [{"to": "ann", "amount": "5"}], "note": "x"}
     said = json.loads(guard.run_tool("bank_settle", good, call_id="c1"))

@@ -162,6 +162,26 @@ async def test_a_verb_held_wrong_is_answered_in_a_sentence(tmp_path: Path) -> No
                 await verb
 
 
+async def test_a_value_that_is_long_is_named_by_its_type(tmp_path: Path) -> None:
+    async with detent.open(tmp_path) as open_host:
+        host: Any = open_host
+        run = await host.start(LISTING)
+        with pytest.raises(Refused, match="run_id is a Run; it must be the id of a run"):
+            await host.show(run)
+
+
+def test_a_wrong_name_is_answered_with_the_right_one(tmp_path: Path) -> None:
+    host = detent.open(tmp_path)
+    for place, name, sentence in (
+        (detent, "opn", "detent has no `opn`; did you mean `open`?"),
+        (detent, "Mashine", "detent has no `Mashine`; did you mean `Machine`?"),
+        (host, "strat", "a host has no `strat`; did you mean `start`?"),
+        (host, "standing", "a host has no `standing`; its reader does: `host.reader.standing`"),
+    ):
+        with pytest.raises(AttributeError, match=re.escape(sentence)):
+            getattr(place, name)
+
+
 def test_a_star_import_leaves_pythons_own_open_alone() -> None:
     names: dict[str, Any] = {}
     exec("from detent import *", names)  # noqa: S102

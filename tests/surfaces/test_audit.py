@@ -113,7 +113,7 @@ def test_a_spreadsheet_gets_no_formula_and_no_hidden_letter(detent: Detent) -> N
 def test_an_empty_journal_and_a_wrong_time_are_told_in_a_sentence(detent: Detent) -> None:
     assert detent("audit").out == "no decisions\n"
     assert rows(detent) == []
-    assert "`soon` is no time; give a length of time like 30d" in detent("audit", "--since", "soon", code=2).err
+    assert "`soon` is not a time; give a length of time like 30d" in detent("audit", "--since", "soon", code=2).err
     assert detent("policy", "suggest").out == ""
     (detent.folder / "p.yaml").write_text("rules: [{name: a, decision: allw}]\n")
     assert "p.yaml:1:29: unknown `decision`" in detent("policy", "backtest", "p.yaml", code=2).err

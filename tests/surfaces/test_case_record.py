@@ -56,6 +56,31 @@ def test_a_run_becomes_a_case_that_holds(tmp_path: Path) -> None:
     assert 'state: came     "z"' in said.out + said.err
 
 
+TIMERS = """
+name: timers
+states:
+  a:
+    type: initial
+    actions:
+      - {id: f2588, tool: shell, effect: idempotent, retry: {max_retries: 3, delay: 0.5},
+         params: {argv: [sh, -c, "echo x >> n; test $(wc -l < n) -ge 3"]}}
+  w: {type: wait, duration: 0.3}
+  x: {type: wait, for: [{event: go}], timeout: 1h}
+  z: {type: final}
+transitions: [{from: a, to: w}, {from: w, to: x}, {from: x, to: z}]
+"""
+
+
+def test_a_run_with_pauses_and_sleeps_becomes_a_case_that_holds(tmp_path: Path) -> None:
+    detent = Detent(tmp_path)
+    (tmp_path / "timers.yaml").write_text(TIMERS)
+    for attempt in range(3):  # each run draws its pauses anew, and the case draws long ones
+        (tmp_path / "n").unlink(missing_ok=True)
+        detent("run", "timers.yaml", "--id", f"r{attempt}", code=3)
+        case = yaml.safe_load(detent("test", "--record", f"r{attempt}").out)[0]
+        assert (case["expect"]["state"], case["expect"]["calls"]) == ("x", {"shell": 3})
+
+
 def test_the_smallest_story_that_fails_is_a_case_one_can_paste(tmp_path: Path) -> None:
     pytest.importorskip("hypothesis")
     detent = Detent(tmp_path)

@@ -184,6 +184,26 @@ async def test_esc_stops_the_answer_and_keeps_the_conversation(detent: Detent) -
                         "I prefer silence"]  # fmt: skip
 
 
+async def test_what_was_sent_while_an_answer_came_stands_there_when_it_is_stopped(detent: Detent) -> None:
+    async def endless(_asked: Any, write: Any) -> None:
+        await write(head(200, "text/event-stream"))
+        await write(chunk({"content": "on and on in one line "}).encode())
+        await asyncio.Event().wait()
+
+    def sit(terminal: LiveTerminal) -> None:
+        terminal.type("I prefer more\r")
+        terminal.until("on and on")
+        terminal.type("I prefer two\r\x1b")
+        terminal.until("stopped; what was said before stands")
+        terminal.until("I prefer two")
+        terminal.type(" things\r")
+        terminal.until("As you said")
+        terminal.until(READY)
+
+    model = await at_the_keyboard(detent, serving(endless, said("As you said.")), sit)
+    assert spoken(model)[1] == "I prefer two things"
+
+
 async def test_approvals_stand_in_place_with_the_call_and_the_change(detent: Detent) -> None:
     (detent.folder / "a.txt").write_text("one\ntwo\n")
     asked = asking_all(("notes.read", {"n": 1}), ("notes.read", {"n": 2}), ("email.send", {"to": "ann@example.com"}),

@@ -1,5 +1,6 @@
 """Servers, clients and copies of one database: all of them show the same runs and take the same answers."""
 
+import asyncio
 import json
 import subprocess
 import time
@@ -14,6 +15,8 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import Implementation
 
+import detent
+from detent.errors import AlreadyDone, Refused, Waiting
 from tests.effort import PATIENCE_S
 from tests.host.test_postgres import databases, server  # noqa: F401  # fixtures
 from tests.postgres import find_programs, why_not
@@ -83,6 +86,34 @@ async def test_an_mcp_client_has_its_user_decide_about_a_run_in_a_database(machi
             assert decision["run"]["status"] == "completed"
     assert front("show", begun["run_id"], "--json").json["status"] == "completed"
     assert machines.log("front") == "1\n2\n"
+
+
+async def test_a_program_sees_the_database_and_a_guard_reaches_it_by_a_server(
+    machines: Machines,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    front, paid = machines("front"), list[int]()
+    monkeypatch.chdir(front.folder)
+    with detent.guard(machines.address) as local:
+        look = local.tool("bank.look", effect="pure")(lambda: 1)
+        with pytest.raises(Refused, match="detent serve"):  # a file of this machine is no journal of all of them
+            look()
+    with serve(front) as one, detent.guard(one.address, waiting="raise") as guard:
+
+        @guard.tool("bank.pay", settle_s=0.0)
+        def pay(amount: int) -> int:
+            paid.append(amount)
+            return amount
+
+        with pytest.raises(Waiting) as asked:
+            await asyncio.to_thread(pay, 7)
+        async with detent.open(machines.address) as host:
+            assert [run.run_id for run in await host.list()] == [asked.value.run_id]
+        front("approve", asked.value.run_id, code=3)
+        assert await asyncio.to_thread(pay, 7) == 7
+        with pytest.raises(AlreadyDone):
+            await asyncio.to_thread(pay, 7)
+    assert paid == [7]
 
 
 def test_an_assistant_acts_once_in_a_database_and_every_machine_sees_it(machines: Machines) -> None:  # noqa: F811

@@ -319,6 +319,8 @@ async def test_prompts_and_resources_are_there_to_be_read(folder: Path) -> None:
     async with client(folder) as connected:
         names = {prompt.name for prompt in (await connected.list_prompts()).prompts}
         assert names == {"review_waiting", "explain_run", "summarise_notebook"}
+        with pytest.raises(MCPError, match="Unknown prompt"):
+            await connected.get_prompt("nothing", {})
         told = await connected.get_prompt("explain_run", {"run": "abc"})
         assert "detent://runs/abc/trace" in str(told.messages[0].content)
         addresses = {str(one.uri) for one in (await connected.list_resources()).resources}

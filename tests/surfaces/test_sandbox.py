@@ -61,7 +61,7 @@ def test_a_level_that_somebody_asked_for_is_refused_with_nothing_done(detent: De
     flow = FLOW.format(name="one", first=step("one", "echo 1 >> made", more), second=step("two", "echo 2 >> made"))
     (detent.folder / "one.yaml").write_text(flow)
     said = detent("run", "one.yaml", "--json", code=1).json
-    assert "cannot be had here: bubblewrap" in said["error"]["message"]
+    assert "is not available here: bubblewrap" in said["error"]["message"]
     assert not detent.has("made")
 
 

@@ -127,6 +127,10 @@ OUTPUTS: dict[str, tuple[Any, list[Any]]] = {
         ],
         [{"it": 7, "i": 0, "s": 70}],
     ),
+    "an item that is null says so": (
+        [step("a", "echo '[null]'"), step("l", for_each="$a.json", steps=[step("s", "printf %s '$item.stdout'")])],
+        [{"item": None, "index": 0, "s": None}],
+    ),
     "a loop over nothing": (
         [step("a", "echo '[]'"), step("l", for_each="$a.json", steps=[step("s", "echo 1")])],
         [],
@@ -256,6 +260,17 @@ def test_an_approval_has_an_id_as_well(detent: Detent) -> None:
     id = asked["requiresApproval"]["approvalId"]
     assert read(detent("resume", "--envelope", "lobster", "--id", "nosuch", "--approve", "yes", code=2))["ok"] is False
     assert read(detent("resume", "--envelope", "lobster", "--id", id, "--approve", "yes"))["output"] == ["b\n"]
+
+
+def test_a_question_is_shown_as_it_is_written_and_whoever_hopes_for_more_is_warned(detent: Detent) -> None:
+    gate = {"prompt": "Send to ${who}?", "items": "$a.json"}
+    asked = start(
+        detent, {"args": {"who": {"default": "ann"}}, "steps": [step("a", "echo 1"), step("g", approval=gate)]}
+    )
+    assert (asked["requiresApproval"]["prompt"], asked["requiresApproval"]["items"]) == ("Send to ${who}?", [])
+    told = "\n".join(detent("validate", "flow.lobster", "--json").json["warnings"])
+    assert "`${who}` stays as it is in a question; give what it is about in `stdin`" in told
+    assert "`items` is no list" in told
 
 
 def test_a_token_that_was_made_by_hand_opens_nothing(detent: Detent) -> None:

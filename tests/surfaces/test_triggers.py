@@ -69,6 +69,8 @@ def test_a_backfill_begins_in_order_and_a_dry_one_lists_only_what_it_would_start
     detent("trigger", "add", "nights.yaml")
     march = ("trigger", "backfill", "night", "--from", "2026-03-10", "--to", "2026-03-15", "--json")
     detent("trigger", "fire", "night", "--at", "2026-03-12T02:00")
+    said = detent("trigger", "fire", "night", "--at", "2026-03-12", code=2).err
+    assert "no planned time 2026-03-12; the next one is 2026-03-12T02:00:00+00:00" in said
     listed = json.loads(detent(*march, "--dry-run").out)
     assert [one[-16:-8] for one in listed["started"]] == ["20260310", "20260311", "20260313", "20260314"]
     assert [one[-16:-8] for one in listed["known"]] == ["20260312"]

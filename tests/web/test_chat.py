@@ -52,6 +52,9 @@ def test_a_conversation_with_a_tool_that_is_approved_where_it_stands(stage: Stag
     gone(page.get_by_role("article"))
     expect(page.locator(".say.tool")).to_contain_text("email.send")
     expect(page.locator(".say.tool")).to_contain_text("completed")
+    page.set_viewport_size({"width": 800, "height": 860})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 800  # what a tool was given widens nothing
+    page.set_viewport_size({"width": 1280, "height": 860})
     expect(page.locator(".say.assistant").last).to_contain_text("sent")
     until(lambda: mails(stage) == [*before, "bob@example.com: hello"])
     expect(page.get_by_label("Message", exact=True)).to_have_value("")

@@ -129,7 +129,7 @@ function DefinitionPage({ name }) {
   if (!view) return html`<div class="skeleton" role="status" aria-label=${_("loading")}><i /><i /></div>`;
   const { line } = view;
   const others = (lines || []).filter((one) => one.ok && one.name !== line.name);
-  return html`<header><div class="grow"><p class="lede"><a href="#/definitions">${_("Definitions")}</a></p><h1><${Text} value=${label(line)} /></h1>
+  return html`<header class="split"><div class="grow"><p class="lede"><a href="#/definitions">${_("Definitions")}</a></p><h1><${Text} value=${label(line)} /></h1>
       <p class="lede mono"><${Text} value=${line.name} />${line.version && ` · ${line.version}`}${line.digest && ` · ${line.digest.slice(0, 12)}`}</p></div>
       <div class="row wrap">${view.source && html`<a class="button" href=${address(["edit", line.name])}>${_("Edit")}</a>`}
         ${line.ok && html`<a class="button" href=${address(["runs"], { machine: line.machine })}>${_("Its runs")}</a>`}

@@ -3,6 +3,7 @@ import { html, signal, useEffect, useState } from "./lib.js";
 import { _ } from "./language.js";
 import { Dialog } from "./dialog.js";
 import { address } from "./route.js";
+import { questionText } from "./sentence.js";
 import { Status } from "./status.js";
 import { Text } from "./text.js";
 import { call, query } from "./wire.js";
@@ -23,7 +24,7 @@ function find(text, signal, tell) {
   const isNamed = (one) => `${one.name} ${one.title || ""}`.toLowerCase().includes(text.toLowerCase());
   const ask = (path, made) => call(path, undefined, { signal }).then((found) => tell(made(found)), () => {});
   return Promise.all([
-    ask(`/api/inbox/lines${query({ text, limit: EACH })}`, (page) => page.lines.map((line) => ({ key: `q ${line.run_id} ${line.contract_id}`, href: address(["inbox", line.run_id, line.contract_id]), title: line.question || line.action, kind: _("Question"), more: line.title || line.machine }))),
+    ask(`/api/inbox/lines${query({ text, limit: EACH })}`, (page) => page.lines.map((line) => ({ key: `q ${line.run_id} ${line.contract_id}`, href: address(["inbox", line.run_id, line.contract_id]), title: questionText(line), kind: _("Question"), more: line.title || line.machine }))),
     ask("/api/definitions", (files) => files.filter(isNamed).slice(0, EACH).map((one) => ({ key: `d ${one.name}`, href: address(["definitions", one.name]), title: one.title || one.name, kind: _("Definition"), more: one.name }))),
     ask(`/api/search${query({ text, limit: EACH })}`, (page) => page.found.map(({ run }) => ({ key: `r ${run.run_id}`, href: address(["runs", run.run_id]), title: `${run.machine} ${run.run_id}`, kind: _("Run"), status: run.status }))),
   ]);

@@ -13,6 +13,7 @@ import { Status } from "./status.js";
 import { Said, Text, hasOdd } from "./text.js";
 import { say } from "./toast.js";
 import { brief } from "./secret.js";
+import { questionText } from "./sentence.js";
 import { Value } from "./value.js";
 import { call } from "./wire.js";
 
@@ -240,12 +241,12 @@ export function Question({ item, decided = null, takesKeys = false, isBare = fal
   const data = Object.fromEntries(Object.entries(question.data || {}).filter(([name]) => !shown.includes(name)));
   // Who asks in the middle of harmless work says by itself what is to be decided; how it was called is not.
   const isFolded = question.reason === "approval" && item.kind !== "irreversible" && Object.keys(data).length > 0;
-  return html`<article class=${`card question ${decided ? "over" : ""}`} ref=${card} tabIndex="-1" aria-label=${question.question || question.action}>
+  return html`<article class=${`card question ${decided ? "over" : ""}`} ref=${card} tabIndex="-1" aria-label=${questionText(question)}>
     <div class="top">
       ${!isBare && html`<div class="about"><a href=${address(["runs", item.run_id])}><${Text} value=${item.title || item.machine} /></a>
         <span><span class="state"><${Text} value=${item.state} /></span></span>
         <time datetime=${iso(question.since)} title=${moment(question.since)}>${age(question.since)}</time></div>`}
-      <div class=${`asks ${(question.question || "").length > LONG ? "long" : ""}`} role="heading" aria-level="2"><${Text} value=${question.question || _("May {action} go ahead?", { action: question.action })} /></div>
+      <div class=${`asks ${(question.question || "").length > LONG ? "long" : ""}`} role="heading" aria-level="2"><${Text} value=${question.question ? questionText(question) : _("May {action} go ahead?", { action: question.action })} /></div>
       <div class="about">
         ${item.asked_by && html`<span><${Said} text=${_("started by {who}")} who=${item.asked_by} /></span>`}
         <span class="faint mono"><${Text} value=${question.contract_id} /></span>

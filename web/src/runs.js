@@ -1,5 +1,5 @@
 // All runs, live; the filter is in the address.
-import { html, useEffect, useRef, useSignal } from "./lib.js";
+import { html, signal, useEffect, useRef, useSignal } from "./lib.js";
 import { _ } from "./language.js";
 import { Bulk } from "./bulk.js";
 import { mayDo } from "./me.js";
@@ -8,7 +8,7 @@ import { age, iso, moment, money, now, short } from "./format.js";
 import { useKeys } from "./key.js";
 import { address, place, tune } from "./route.js";
 import { STATUSES, Status, word } from "./status.js";
-import { Sentence, told } from "./sentence.js";
+import { Sentence, questionText, told } from "./sentence.js";
 import { Text } from "./text.js";
 import { cover } from "./secret.js";
 import { call, query, returned } from "./wire.js";
@@ -48,8 +48,11 @@ const countOf = ({ total, is_cut: isCut }) => `${total.toLocaleString()}${isCut 
 /** How many there are, and the attributes of the newest: the index knows both, and may have to catch up first. */
 const lookUp = (filter, abort) => call(`/api/search${sought(filter)}`, undefined, abort);
 const LOOK_MS = 3000; // at most so often while runs move
-const wide = matchMedia("(min-width: 1200px)");
-const columnsOf = (lines) => [...new Set((lines || []).flatMap((line) => Object.keys(line.attributes || {})))].slice(0, wide.matches ? 4 : 2); // what is more stands below the name
+/** How many attributes have a column, as far as there is room; what is more stands below the name. On a phone all are lines. */
+const countColumns = () => (innerWidth >= 1440 || innerWidth <= 760 ? 4 : innerWidth >= 1200 ? 3 : innerWidth >= 1000 ? 1 : 0);
+const columnCount = signal(countColumns());
+addEventListener("resize", () => { columnCount.value = countColumns(); });
+const columnsOf = (lines) => [...new Set((lines || []).flatMap((line) => Object.keys(line.attributes || {})))].slice(0, columnCount.value);
 
 function fits(line, filter) {
   if (filter.status.length && !filter.status.includes(line.status)) return false;
@@ -81,10 +84,10 @@ function Row({ line, columns, isNew, isHere }) {
   const isAlarming = line.alarms?.length > 0;
   return html`<tr class=${`${isNew ? "new" : ""} ${isAlarming ? "alarming" : ""}`} aria-current=${isHere ? "true" : undefined}>
     <td class="is"><${Status} status=${line.status} failed=${line.failed} /></td>
-    <td class="name"><a href=${address(["runs", line.run_id])}><${Text} value=${line.machine} /></a><small>${short(line.run_id, 16)}</small>${more.map(([name, value]) => html`<span class="tag attribute" key=${name}><span class="faint"><${Text} value=${name} /></span> <${Text} value=${String(cover(name, value))} /></span>`)}</td>
+    <td class="name"><a href=${address(["runs", line.run_id])}><${Text} value=${line.machine} /></a><small>${short(line.run_id, 16)}</small>${more.map(([name, value]) => html`<span class="tag attribute cut" key=${name} title=${String(cover(name, value))}><span class="faint"><${Text} value=${name} /></span> <${Text} value=${String(cover(name, value))} /></span>`)}</td>
     <td class="in"><span class="state"><${Text} value=${line.state} /></span></td>
     ${columns.map((name) => html`<${Attribute} key=${name} name=${name} value=${line.attributes?.[name]} />`)}
-    <td class="asked cut">${isAlarming ? html`<b class="wrong"><${Sentence} text=${line.alarms.at(-1)} /></b>` : asked ? html`<${Text} value=${asked.question || asked.action} />` : line.error && html`<span class="wrong"><${Text} value=${`${line.error.type}: ${told(line.error.message)}`} /></span>`}${line.waiting.length > 1 ? ` +${line.waiting.length - 1}` : ""}</td>
+    <td class="asked cut">${isAlarming ? html`<b class="wrong"><${Sentence} text=${line.alarms.at(-1)} /></b>` : asked ? html`<${Text} value=${questionText(asked)} />` : line.error && html`<span class="wrong"><${Text} value=${`${line.error.type}: ${told(line.error.message)}`} /></span>`}${line.waiting.length > 1 ? ` +${line.waiting.length - 1}` : ""}</td>
     <td class="soft when"><time datetime=${iso(line.updated_at)} title=${moment(line.updated_at)}>${age(line.updated_at)}</time>
       <small><time datetime=${iso(line.started_at)} title=${moment(line.started_at)}>${_("started {when}", { when: age(line.started_at) })}</time></small></td>
     <td class="number">${money(line.cost_usd)}</td></tr>`;

@@ -29,3 +29,7 @@ export function told(text) {
 }
 
 export function Sentence({ text }) { return html`<${Text} value=${told(text || "")} />`; }
+
+/** What is asked, in the reader's language where detent asks by itself: a doubt is its own question, all others are people's.
+ * @param {{question?: string, reason?: string, action?: string}} asked */
+export const questionText = ({ question, reason, action }) => (reason === "outcome_unknown" && question ? question.split("\n").map(told).join("\n") : question || action || "");

@@ -1,7 +1,7 @@
 // Unit tests of what needs no browser, with node's own runner: `node --test web/test/*.mjs`.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { differences, leaves } from "../src/desk/difference.js";
+import { differences, leaves, windows } from "../src/desk/difference.js";
 import { ageOf, takes } from "../src/desk/filter.js";
 import { brief, cover } from "../src/secret.js";
 
@@ -33,4 +33,16 @@ test("one line about a value shows no secret, however deep it lies", () => {
   assert.ok(!/k-1234|hunter2/.test(told), told);
   assert.ok(told.includes("12") && told.includes('"tokens":5'), told);
   assert.equal(cover("customer", "Nordwind"), "Nordwind");
+});
+
+test("values that differ never look the same, however long they are and wherever they differ", () => {
+  let seed = 7;
+  const next = (most) => { seed = (seed * 1103515245 + 12345) % 2147483648; return seed % most; };
+  for (let round = 0; round < 300; round += 1) {
+    const base = "x".repeat(next(900));
+    const texts = Array.from({ length: 2 + next(6) }, () => { const at = next(base.length + 1); return next(4) ? `${base.slice(0, at)}${next(10)}${base.slice(at + next(3))}` : base.slice(0, at); });
+    const shown = windows(texts, 200);
+    assert.equal(new Set(shown.values()).size, new Set(texts).size, JSON.stringify(texts));
+    for (const text of shown.values()) assert.ok(text.length <= 203 * texts.length);
+  }
 });

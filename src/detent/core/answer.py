@@ -413,3 +413,9 @@ def _patch(draft: WorkingCopy, contract: Contract, said: Answer) -> None:
     if not contract.is_adrift:
         for name, value in said.patch.items():
             draft.write(contract.lane, name, value)
+
+
+def awaits_caller(contract: Contract) -> bool:
+    """Whether a call is approved and waits for the program that makes it."""
+    asked = contract.question if contract.status is Status.WAITING else None
+    return asked is not None and asked.reason == "callback" and CALLER in asked.data

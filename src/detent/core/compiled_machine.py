@@ -106,13 +106,13 @@ class Place:
         "local",
         "net",
         "onward",
-        "plain",
         "settled",
+        "signal_shortcuts",
         "signals",
         "status",
-        "straight",
         "timeout_s",
         "work",
+        "work_shortcut",
     )
 
     def __init__(self, machine: "Machine", state: str, rows: list[Row], starred: list[Row]) -> None:
@@ -137,10 +137,10 @@ class Place:
         self.is_idle = bool(self.signals) and not (
             self.work or self.settled or self.status or self.local or self.timeout_s
         )
-        # The engine's two fast roads, filled by the chart: signals that only change the state, and where an only action
+        # The engine's two shortcuts, filled by the chart: signals that only change the state, and where an only action
         # leads when it went well: the state, its first action, and what is told of it.
-        self.plain: dict[str, tuple[str, tuple[Consequence, ...]]] = {}
-        self.straight: tuple[str, Work, Consequence] | None = None
+        self.signal_shortcuts: dict[str, tuple[str, tuple[Consequence, ...]]] = {}
+        self.work_shortcut: tuple[str, Work, Consequence] | None = None
 
 
 class Chart:
@@ -183,16 +183,16 @@ class Chart:
     def _pave(self) -> None:
         """Find the signals that only change the state, and the ways on that depend on nothing."""
         for state, place in self.places.items():
-            place.straight = self._straight(state, place)
+            place.work_shortcut = self._find_work_shortcut(state, place)
             if self.has_limits:
                 continue
             for event, ways in place.signals.items():
                 row = ways[0].row
                 is_simple = not (ways[0].when or row.then or row.is_kill)
                 if is_simple and self.places[row.target].is_idle:
-                    place.plain[event] = (row.target, (Consequence("transition", state, event, row.target),))
+                    place.signal_shortcuts[event] = (row.target, (Consequence("transition", state, event, row.target),))
 
-    def _straight(self, state: str, place: Place) -> tuple[str, Work, Consequence] | None:
+    def _find_work_shortcut(self, state: str, place: Place) -> tuple[str, Work, Consequence] | None:
         if len(place.work) != 1 or not place.onward or not _takes_time(place.work[0]):
             return None
         way = place.onward[0]

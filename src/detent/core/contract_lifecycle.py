@@ -53,8 +53,7 @@ def open_contract(
     scope = NOTHING if work.is_fixed else draft.scope(path)
     effect = action.effect if work.effect is None else _check_effect_name(work.effect(scope))
     is_edited = before is not None and bool(before.supersedes)  # then the person's arguments stand, not the author's
-    given = before.input if before is not None and is_edited else work.input(scope)
-    given = given if isinstance(given, dict) else {"value": given}
+    given = before.input if before is not None and is_edited else _find_input(work, scope)
     if draft.chart.has_budget and _stop_over_budget(draft, action.id, effect):
         return
     declared = draft.changes.get("effects", draft.run.effects)
@@ -63,8 +62,7 @@ def open_contract(
     is_lenient = known.is_lenient and kind == "irreversible" and _says_nothing(action)
     repeat = str(work.repeat(scope)) if work.repeat else ""
     question = _question(draft, work, scope, effect, kind, repeat)
-    was_asked = before is not None and before.approved != ""  # by the policy or the effect, not by the author
-    is_bound = kind == "irreversible" or (question is not None and effect != "wait") or was_asked
+    is_bound = kind == "irreversible" or (question is not None and effect != "wait") or _was_approved(before)
     call_hash = digest([effect, given]) if is_bound else ""
     is_asked = question is not None and (before is None or not call_hash or before.approved != call_hash)
     due_at, pace = call_rate.find_beginning(draft, action, due_at, is_asked) if action.rate else (due_at, NOTHING)
@@ -105,6 +103,16 @@ def open_contract(
         draft.taken.append(Consequence("contract", Status.PENDING, "start", Status.RUNNING, contract_id, "engine"))
     elif not due_at and (not draft.held or effect in ("wait", "ask")):
         start(draft, contract, work)
+
+
+def _was_approved(before: Contract | None) -> bool:
+    """Whether the policy or the effect had it asked about, not the author."""
+    return before is not None and before.approved != ""
+
+
+def _find_input(work: Work, scope: dict[str, Any]) -> dict[str, Any]:
+    given = work.input(scope)
+    return given if isinstance(given, dict) else {"value": given}
 
 
 def kind_of(draft: WorkingCopy, work: Work, contract: Contract, given: dict[str, Any]) -> str:

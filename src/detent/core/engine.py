@@ -6,10 +6,18 @@ An event that is not accepted raises `Refused` and changes nothing.
 
 from msgspec.structs import replace
 
-from detent.core import answer, budget, call_rate, concurrency_wait, contract_lifecycle, state_work, transition_choice
-from detent.core import fork_migrate as graft
-from detent.core import retry as again
-from detent.core import shortcut as straight
+from detent.core import (
+    answer,
+    budget,
+    call_rate,
+    concurrency_wait,
+    contract_lifecycle,
+    fork_migrate,
+    retry,
+    shortcut,
+    state_work,
+    transition_choice,
+)
 from detent.core.commands import Command
 from detent.core.consequence import Consequence
 from detent.core.contract import MOVES, PLACE, Contract, Failure
@@ -49,15 +57,15 @@ def advance(machine: Machine, run: Run, event: Event) -> tuple[Run, tuple[Comman
         raise Refused(f"run {run.id} is pinned to machine {run.machine[:12]}, not {machine.digest[:12]}")
     if type(event) is Signalled:
         is_quiet = not (run.contracts or run.inbox or run.ended or run.local or run.state_deadline)
-        way = machine.chart.places[run.state].plain.get(event.name) if is_quiet and run.state else None
+        way = machine.chart.places[run.state].signal_shortcuts.get(event.name) if is_quiet and run.state else None
         if way is not None:
             return _move_on(run, event, *way)
         draft = copy_run(machine, run, event)
         _take_signal(draft, event)
     elif type(event) is ContractMoved:
-        straight_on = straight.take_shortcut(machine, run, event)
-        if straight_on is not None:
-            return straight_on.freeze()
+        moved_on = shortcut.take_shortcut(machine, run, event)
+        if moved_on is not None:
+            return moved_on.freeze()
         draft = copy_run(machine, run, event)
         _take_move(draft, event)
     elif type(event) is Started:
@@ -72,7 +80,7 @@ def advance(machine: Machine, run: Run, event: Event) -> tuple[Run, tuple[Comman
 def find_failed_joins(machine: Machine, run: Run, event: Event) -> dict[str, Run]:
     """By action whose branches this event joins though some had failed: the run as it stood just then."""
     draft, found = copy_run(machine, run, event), dict[str, Run]()
-    draft.on_join = lambda action: found.update({action: graft.stand_at_join(draft)})
+    draft.on_join = lambda action: found.update({action: fork_migrate.stand_at_join(draft)})
     if type(event) is Signalled:
         _take_signal(draft, event)
     elif type(event) is ContractMoved:
@@ -134,7 +142,7 @@ def _begin_run(draft: WorkingCopy, event: Started) -> None:
         draft.held = True
         draft.changes["held_by"] = event.held_by
     if event.fork is not None:
-        graft.fork(draft, event)
+        fork_migrate.fork(draft, event)
     else:
         transition_choice.enter(draft, draft.machine.initial)
     if event.held_by:  # its time begins when it has a place
@@ -171,13 +179,13 @@ def _take_signal(draft: WorkingCopy, event: Signalled) -> None:
 def _own(draft: WorkingCopy, event: Signalled) -> None:
     """The host's own signals."""
     if event.name == MIGRATE:
-        graft.migrate(draft, event)
+        fork_migrate.migrate(draft, event)
         return
     if event.name == EVIDENCE:
         _note_evidence(draft, event)
         return
     if event.name == RETRY:
-        again.retry(draft)
+        retry.retry(draft)
         return
     if draft.ended is not None or (draft.ending is not None and event.name == CANCEL):
         raise EventRefused(draft.state, event.name, ())

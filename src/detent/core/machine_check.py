@@ -41,7 +41,7 @@ def check(machine: "Machine") -> None:
         _check_transition(machine, row, known, where)
     for state in (machine.on_failure, machine.at_end):
         if state and (state not in machine.work or state in machine.ends or state in sources):
-            raise DefinitionError(f"`{state}` comes last: it has work, no transitions, and is no end", where)
+            raise DefinitionError(f"`{state}` comes last: it has work, no transitions, and is not an end", where)
     for state, actions in machine.work.items():
         try:
             if state in machine.ends and any(action.effect not in ("set", "log") for action in actions):

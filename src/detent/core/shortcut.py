@@ -1,4 +1,4 @@
-"""The straight road: a state's only action went well, and the first row leads on to a state that begins with an action.
+"""The shortcut: a state's only action went well, and the first row leads on to a state that begins with an action.
 
 That is what most events of most runs say, and where it leads is known once the machine is made. The general road comes
 to the same run, commands and story, byte for byte; it only looks at everything else that might be so.
@@ -18,10 +18,10 @@ from detent.errors import ExpressionError, Refused
 
 
 def take_shortcut(machine: Machine, run: Run, event: ContractMoved) -> WorkingCopy | None:
-    """The run moved on by that event; None when the straight road does not lead there."""
+    """The run moved on by that event; None when the shortcut does not lead there."""
     if event.trigger != "succeed" or not run.state or not _is_open(run, event):
         return None
-    way, limit = machine.chart.places[run.state].straight, machine.limits.max_transitions
+    way, limit = machine.chart.places[run.state].work_shortcut, machine.limits.max_transitions
     if way is None or (limit and run.transitions >= limit):
         return None
     target, work, transition = way

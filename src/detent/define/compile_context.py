@@ -69,6 +69,8 @@ class Page:
         self._guesses -= 1
         close = did_you_mean(name[:100], allowed).removeprefix("; ")
         begun = [one for one in allowed if len(name) > 2 and one.startswith(name)]
+        if close and name.isascii() != close.isascii():
+            return f"{close} It has other letters that look like these"
         return close or (f"did you mean `{begun[0]}`?" if len(begun) == 1 else "")
 
     def unknown(self, what: str, name: str, known: Iterable[str]) -> tuple[str, str]:

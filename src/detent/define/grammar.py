@@ -102,7 +102,8 @@ class Key(NamedTuple):
     @property
     def hint(self) -> str:
         """What it is for, as the end of a sentence."""
-        return f"{self.about[0].lower()}{self.about[1:].rstrip('.')}"
+        first = self.about[0] if self.about[1].isupper() else self.about[0].lower()
+        return f"{first}{self.about[1:].rstrip('.')}"
 
     def fits(self, type: str) -> bool:
         """Whether the key may stand in a mapping of that type."""

@@ -16,6 +16,6 @@ def read_rate(given: Fields) -> tuple[int, float]:
     rate = int(count) if count.isascii() and count.isdecimal() and len(count) < 10 else 0
     per_s = seconds_of(UNITS.get(per, per)) or 0.0
     if not 0 < rate <= RATE_MAX or not per_s:
-        given.say("rate", f"`{cut(given['rate'])}` is no rate", "write one such as 10/min, 5/s, 100/h or 3/90s")
+        given.say("rate", f"`{cut(given['rate'])}` is not a rate", "write one such as 10/min, 5/s, 100/h or 3/90s")
         return 0, 0.0
     return rate, per_s

@@ -17,6 +17,13 @@ import msgspec
 from detent.errors import DefinitionError
 
 EVERY_MIN_S = 1.0
+FIELDS = {  # by the library's names: ours, and what stands there
+    "minute": ("minute", "0 to 59"),
+    "hour": ("hour", "0 to 23"),
+    "day-of-month": ("day of the month", "1 to 31, `L` for the last, and one that the month has"),
+    "month": ("month", "1 to 12, or jan to dec"),
+    "day-of-week": ("day of the week", "0 to 7, or mon to sun, `mon#2` for the second, `5L` for the last"),
+}
 CatchUp = Literal["none", "last", "all"]
 
 
@@ -95,7 +102,7 @@ def find_zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         raise DefinitionError(
-            f"`{name}` is no time zone here; write one such as Europe/Berlin (`pip install tzdata` brings them all)"
+            f"`{name}` is not a time zone here; write one such as Europe/Berlin (`pip install tzdata` brings them all)"
         ) from None
 
 
@@ -103,12 +110,16 @@ def check_cron(cron: str) -> str:
     """What is wrong with a cron line; nothing if it is one that is due some day."""
     from cronsim import CronSim, CronSimError  # noqa: PLC0415
 
-    if len(cron.split()) != 5:
-        return "a cron line has five fields: minute, hour, day of the month, month, day of the week"
+    if len(parts := cron.split()) != len(FIELDS):
+        return (
+            f"a cron line has five fields: {', '.join(name for name, _ in FIELDS.values())}; once a day is `0 0 * * *`"
+        )
     try:
         found = next(iter(CronSim(cron, datetime(2024, 1, 1, tzinfo=UTC))), None)
     except CronSimError as error:
-        return f"this is no cron line: {str(error).lower()}"
+        at = next(n for n, word in enumerate(FIELDS) if str(error).lower().endswith(word))
+        name, known = list(FIELDS.values())[at]
+        return f"`{parts[at]}` cannot be the {name}: {known}; a range goes upwards, as in `1-5`"
     return "" if found is not None else "this never comes: there is no such day"
 
 
@@ -117,7 +128,7 @@ def parse_moment(text: str, timezone: str) -> float:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise DefinitionError(f"`{text}` is no time; write 2026-01-31, or 2026-01-31T08:00") from None
+        raise DefinitionError(f"`{text}` is not a time; write 2026-01-31, or 2026-01-31T08:00") from None
     return (moment if moment.tzinfo is not None else moment.replace(tzinfo=find_zone(timezone))).timestamp()
 
 

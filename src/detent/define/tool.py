@@ -24,7 +24,24 @@ CARE = (
 )  # fmt: skip
 PARAM = re.compile(r"\{\{\s*params\.([A-Za-z]\w*)\s*\}\}", re.ASCII)
 PARAMS = re.compile(r"\bparams\b")
+FUNCTION = re.compile(r"[^\W\d][\w.]*:[^\W\d][\w.]*")
 BODILESS = ("GET", "HEAD", "DELETE")
+WHOLE = re.compile(r"\{\{\s*((?:(?!\}\}).)+?)\s*\}\}", re.DOTALL)
+
+
+class GivenWhole(dict[str, Any]):
+    """Params that one expression gives, as in `params: "{{ context }}"`: each of them is read from it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text, self.expression = text, text.strip()[2:-2].strip()
+
+    def get(self, name: str, default: Any = None) -> Any:  # noqa: ARG002 - one that is not there is null
+        """The template of one of them."""
+        return f"{{{{ ({self.expression}).{name} }}}}"
+
+    def __contains__(self, name: object) -> bool:
+        return True
 
 
 class NamedTool(NamedTuple):
@@ -105,6 +122,9 @@ def _read_end(page: Page, path: Route, name: str, given: Fields) -> NamedTool | 
     if kind == "shell" and not (isinstance(call, list) and call and all(isinstance(one, str) for one in call)):
         given.say(kind, "`shell` is a list: the program and its arguments, each a text")
         return None
+    if kind == "python" and "{{" not in str(call) and not FUNCTION.fullmatch(str(call)):
+        given.say(kind, f"`{call}` names no function", "write it as `module:name`")
+        return None
     if kind == "http" and not (isinstance(call, dict) and "url" in call):
         given.say(kind, "`http` is a mapping with a `url`")
         return None
@@ -119,10 +139,14 @@ def _read_end(page: Page, path: Route, name: str, given: Fields) -> NamedTool | 
 def expand(given: Fields, tool: NamedTool) -> Fields | None:
     """The call of a named tool as the call of what it stands for; None after a note."""
     params = given.get("params", {})
-    if not isinstance(params, dict):
-        given.say("params", f"`params` of the tool `{tool.name}` must be a mapping", "name each of them")
+    if isinstance(params, str) and WHOLE.fullmatch(params.strip()):
+        params = GivenWhole(params)
+    elif isinstance(params, dict):
+        params = with_defaults(tool.schema, params)
+    else:
+        hint = "name each of them, or write one expression that gives them all"
+        given.say("params", f"`params` of the tool `{tool.name}` must be a mapping", hint)
         return None
-    params = with_defaults(tool.schema, params)
     fixed = {name: value for name, value in params.items() if "{{" not in str(value) and not is_secret(value)}
     for problem in problems({**tool.schema, "required": []}, fixed, "params") if tool.schema else ():
         given.say("params", f"{problem} (the tool `{tool.name}`)")
@@ -140,10 +164,10 @@ def expand(given: Fields, tool: NamedTool) -> Fields | None:
         values["key"] = f"{tool.name} {values['key']}"  # two tools that are both `shell` do not share their keys
     match tool.kind:
         case "python":
-            values |= {"python": tool.call, "params": params}
+            values |= {"python": tool.call, "params": _hand_over(params)}
             said |= {"python"}
         case "mcp":
-            values |= {"tool": tool.call, "params": params}
+            values |= {"tool": tool.call, "params": _hand_over(params)}
             said |= {"tool"}
         case _:
             values |= {"tool": tool.kind, "params": _arguments(given, tool, params)}
@@ -162,7 +186,7 @@ def _care(given: Fields, tool: NamedTool, params: dict[str, Any]) -> dict[str, A
     for name in dict.fromkeys(read):
         if name not in params:
             given.page.say(given.path, f"the key of the tool `{tool.name}` needs `{name}` under `params`")
-        elif is_secret(params[name]):
+        elif is_secret(params.get(name)):
             given.page.say(given.path, f"the key of the tool `{tool.name}` cannot hold the secret `{name}`")
     return {**care, "key": _as_text(care["key"])} if read else care
 
@@ -171,9 +195,9 @@ def _make_probe(given: Fields, tool: NamedTool, params: dict[str, Any]) -> Probe
     """The call that finds out whether another one of these params happened."""
     match tool.kind:
         case "python":
-            return Probe("python", {"function": tool.call, "args": params}, **tool.care)
+            return Probe("python", {"function": tool.call, "args": _hand_over(params)}, **tool.care)
         case "mcp":
-            return Probe(tool.call, params, **tool.care)
+            return Probe(tool.call, _hand_over(params), **tool.care)
     return Probe(tool.kind, _arguments(given, tool, params), **tool.care)
 
 
@@ -181,11 +205,16 @@ def _arguments(given: Fields, tool: NamedTool, params: dict[str, Any]) -> dict[s
     """What `shell` or `http` is given: the tool's own, with the call's params in their places."""
     if tool.kind == "shell":
         is_json = {} if tool.is_text else {"is_json": True}
-        return {"argv": _put(given, tool.call, params), "stdin_json": params, **is_json}
+        return {"argv": _put(given, tool.call, params), "stdin_json": _hand_over(params), **is_json}
     request: dict[str, Any] = _put(given, tool.call, params)
     has_body = "json" in request or "body" in request
     is_bare = has_body or str(request.get("method", "GET")).upper() in BODILESS
-    return request if is_bare else {**request, "json": params}
+    return request if is_bare else {**request, "json": _hand_over(params)}
+
+
+def _hand_over(params: dict[str, Any]) -> Any:
+    """All params as a program or a function is given them."""
+    return params.text if isinstance(params, GivenWhole) else params
 
 
 def _put(given: Fields, value: Any, params: dict[str, Any]) -> Any:

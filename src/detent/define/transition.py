@@ -35,7 +35,7 @@ def _transition(plan: MachinePlan, given: Fields) -> None:
         return
     is_retry = target == RETRY and RETRY not in plan.types
     if is_retry and source == "*":
-        given.say("to", "`retry` enters the source again, and `*` is no state", "name the state")
+        given.say("to", "`retry` enters the source again, and `*` is not a state", "name the state")
         return
     if event and plan.types.get(source) == "wait" and "duration" not in plan.states[source].said:
         when = _await_event(plan, source, event, when)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from detent.core.duration import seconds_of
 from detent.core.machine_check import is_effect_name, is_variable
-from detent.core.schema import TYPES
+from detent.core.schema import TYPES, problems
 from detent.define.compile_context import Page, kind_of
 from detent.define.document import Route
 from detent.define.grammar import ERROR_TYPES, ROOTS, Key
@@ -67,6 +67,9 @@ def check(page: Page, path: Route, value: Any, key: Key, name: str) -> Any:
 def _text(spot: Spot, value: Any) -> Any:
     if isinstance(value, str) and value:
         return value
+    if value == "":
+        spot.page.say(spot.path, f"`{spot.name}` says nothing", spot.key.hint)
+        return MISSING
     hint = "write it in quotes" if isinstance(value, (int, float)) else ""
     return spot.note_mistyped("a text", value, hint)
 
@@ -324,6 +327,8 @@ def _check_schema(page: Page, path: Route, schema: Any, is_short: bool = False) 
             return
     if not all(isinstance(name, str) for name in schema.get("required", ())):
         page.say((*path, "required"), "`required` must be a list of names")
+    for problem in problems(schema, schema["default"], "the default") if "default" in schema else ():
+        page.say((*path, "default"), problem)
     inside = path if is_short else (*path, "properties")  # the short form has no `properties` in the file
     for name, inner in schema.get("properties", {}).items():
         _check_schema(page, (*inside, name), inner)

@@ -173,7 +173,7 @@ async def enter(wish: SandboxWish, cwd: str, own: Iterable[str] = ()) -> Sandbox
     if wish.level or least:
         by = "the policy" if stricter(least, wish.level) == least != wish.level else "the action"
         way_out = "`detent doctor` says what this machine can do"
-        raise EffectFailed(f"the sandbox `{level}`, which {by} asks for, cannot be had here: {problem}; {way_out}")
+        raise EffectFailed(f"the sandbox `{level}`, which {by} asks for, is not available here: {problem}; {way_out}")
     for hear in _listeners:
         hear(problem)
     return _note_level(Sandbox(why=problem))

@@ -136,7 +136,7 @@ class JournalDesk:
         if known is None and order.run_id:
             raise Refused(f"there is no call {order.run_id} to go on with")
         if known is not None and not known.source.startswith(f"{CALLER_MARK}{order.tool} "):
-            raise Refused(f"run {run_id} is no call of `{order.tool}`")
+            raise Refused(f"run {run_id} is not a call of `{order.tool}`")
         if known is None:
             run = await self._start(run_id, order)
         else:

@@ -64,8 +64,10 @@ class FunctionSchema:
         try:
             return dict(plain(to_json(kept), "arguments"))
         except (TypeError, RecursionError) as error:
-            way = "; what is no part of the call is named in leave_out" if isinstance(error, TypeError) else ""
-            raise Refused(f"an argument cannot be written down as JSON: {error}{way}") from None
+            raise Refused(
+                f"an argument cannot be written down as JSON: {error}; "
+                "what is no part of the call is named in leave_out"
+            ) from None
 
     def decode(self, said: Mapping[str, Any], given: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments to call with: those given, unless a person has changed what they were as JSON `before`."""

@@ -36,6 +36,7 @@ from detent.guarding.call_mailbox import (
     settle_reply,
 )
 from detent.home import open as open_home
+from detent.host.address import find_address
 from detent.host.embedded.shared_host import SharedHost
 
 OpenDesk = Callable[["LocalProgram"], AbstractAsyncContextManager[tuple[CallDesk, SharedHost | None]]]
@@ -235,6 +236,11 @@ async def open_journal_desk(
     home: Path, policy: Any, program: LocalProgram
 ) -> AsyncIterator[tuple[CallDesk, SharedHost | None]]:
     """A desk with the journal of a home, which this process or another one holds."""
+    if find_address(home):  # any machine may take up a call there, and only this one has the function
+        raise Refused(
+            f"the journal of {home.name} is in a database; start `detent serve` with that home, and give the guard its "
+            "address"
+        )
     async with open_home(home, policy=policy) as host:
         socket = CallerSocket(home, secrets.token_hex(8), program)
         await socket.open()

@@ -259,7 +259,7 @@ class ServerDesk:
             said = msgspec.json.decode(answer.content, type=dict[str, Any])["error"]
             kind, message = str(said["type"]), str(said["message"])
         except (msgspec.MsgspecError, KeyError, TypeError, AttributeError):
-            return Refused(f"{self._address} is no server of detent, or an older one")
+            return Refused(f"{self._address} is not a detent server, or is an older one")
         if answer.status_code == 401:
             return NotPermitted(f"{self._address}: {message} (say `token=` to `detent.guard`, or set DETENT_TOKEN)")
         return ERRORS.get(kind, Refused)(message)

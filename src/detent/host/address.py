@@ -71,7 +71,7 @@ def _check(address: str) -> SplitResult:
         parts = urlsplit(address)
         has_password = parts.password is not None or not SECRET.isdisjoint(parse_qs(parts.query))
     except ValueError:
-        raise Refused("this is no address of a database; write postgresql://HOST/DATABASE") from None
+        raise Refused("this is not the address of a database; write postgresql://HOST/DATABASE") from None
     if has_password:
         raise Refused(
             "an address with a password is seen in the list of processes; give the password in PGPASSWORD,"

@@ -25,9 +25,9 @@ from detent.errors import EventRefused, ExpressionError, GroupFull, NotWaiting, 
 from detent.host.parts.clock import Clock
 from detent.host.parts.loaded_run import LoadedRun
 from detent.host.port import Reader
+from detent.host.rate_slot import find_slot
 from detent.host.reading import Query
 from detent.host.run_id import new_run_id
-from detent.host.shared_rate import find_slot
 from detent.host.system_run import GROUP_NAME
 
 NAME = GROUP_NAME

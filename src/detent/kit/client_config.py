@@ -117,7 +117,7 @@ def _load(file: ClientFile, text: str) -> dict[str, Any]:
     except ValueError as error:
         raise Refused(f"{file.path} is not {what} ({error}); nothing was changed") from None
     if not isinstance(known, dict):
-        raise Refused(f"{file.path} is no object of JSON; nothing was changed")
+        raise Refused(f"{file.path} is not a JSON object; nothing was changed")
     return known
 
 
@@ -133,7 +133,7 @@ def _servers(file: ClientFile, text: str) -> dict[str, Any]:
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise Refused(f"{file.path}: `{_key(file)}` is no mapping of servers; nothing was changed")
+        raise Refused(f"{file.path}: `{_key(file)}` is not a mapping of servers; nothing was changed")
     return found
 
 

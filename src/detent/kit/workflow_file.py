@@ -105,9 +105,9 @@ def _split(name: str) -> tuple[str, ...]:
     parts = PurePosixPath(name).parts
     is_plain = 0 < len(name) <= NAME_MAX and name.isprintable() and not name.startswith("/")
     if not is_plain or any(part == ".." or part.startswith(".") for part in parts) or not parts:
-        raise Refused(f"`{name[:200]}` is no file that can be edited: name one by its way from the project's folder")
+        raise Refused(f"`{name[:200]}` is not a file that can be edited: give its path from the project's folder")
     if PurePosixPath(name).suffix.lower() not in SUFFIXES:
-        raise Refused(f"`{name}` is no workflow file; those end in {', '.join(SUFFIXES)}")
+        raise Refused(f"`{name}` is not a workflow file; those end in {', '.join(SUFFIXES)}")
     return parts
 
 
@@ -137,7 +137,7 @@ def _decode(name: str, content: bytes) -> FileText:
     except DefinitionError as error:
         raise Refused(f"`{name}` cannot be edited: {error.problem}") from None
     if not find_grammar(content):
-        raise Refused(f"`{name}` is no workflow file: it has neither `states:` nor `steps:` at the beginning of a line")
+        raise Refused(f"`{name}` is not a workflow file: no line of it begins with `states:` or `steps:`")
     return FileText(text.replace("\r\n", "\n"), hashlib.sha256(content).hexdigest(), content)
 
 

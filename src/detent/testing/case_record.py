@@ -1,15 +1,17 @@
 """A case made from a real run: what its tools answered, what people said and when, and what came of it.
 
 Calls and what people said are taken from the journal in the order in which they happened, those of child runs among
-them. Where a timer has moved the run, the case moves time itself. Whoever records a case plays it once to see that it
-comes to the same.
+them. Where a timer has moved the run, the case moves time itself: calls take none there, and a pause before another
+attempt is as long as the case draws it. Whoever records a case plays it once to see that it comes to the same.
 """
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
+from detent.core.compiled_machine import flat
 from detent.core.contract import Contract
 from detent.core.events import CANCEL, WAKE, ContractMoved, Signalled, Started
 from detent.core.history import Entry
@@ -17,7 +19,7 @@ from detent.core.machine import Machine
 from detent.core.run import Run
 from detent.core.status import Status
 from detent.testing.case import OUTCOMES, UNKNOWN_OUTCOME
-from detent.testing.case_run import HOSTS_OWN
+from detent.testing.case_run import HOSTS_OWN, RUN
 
 UNANSWERED = {"hang": True}
 CLOCK_S = 0.01  # two things that lie closer together happened at the same time
@@ -32,7 +34,11 @@ class _OpenCall(NamedTuple):
 class CaseRecorder:
     """Reads the events of a run and its children, in order, and makes the case."""
 
-    def __init__(self, initial: str) -> None:
+    def __init__(self, machine: Machine) -> None:
+        initial = machine.initial
+        every = [one for place in machine.chart.places.values() for one in flat(place.work)]
+        self._exact = {one.action.id for one in every if any(retry.is_exact for retry in one.retries)}
+        self._lag = 0.0  # by how much the case is ahead of the run: what calls took, what it pauses less
         self.input: dict[str, Any] = {}
         self.tools: dict[str, list[dict[str, Any]]] = {}
         self.script: list[dict[str, Any]] = []
@@ -40,7 +46,7 @@ class CaseRecorder:
         self.calls: dict[str, int] = {}
         self._open: dict[tuple[str, str], _OpenCall] = {}
         self._before: dict[str, Run] = {}
-        self._at = 0.0
+        self._at = self._clock = 0.0
         self._steps: list[tuple[float, dict[str, Any] | None]] = []  # None: a timer has moved the run
         self._first = ""
         self._is_timed = False
@@ -48,8 +54,11 @@ class CaseRecorder:
     def take(self, run_id: str, entry: Entry) -> None:
         """One event more."""
         event, before = entry.event, self._before.get(run_id)
+        if run_id == self._first and before is not None:
+            self._keep_time(before, entry)
         if type(event) is Started and not self._first:
             self._first, self.input, self._at = run_id, event.input, event.at
+            self._clock = event.at
         if before is not None:
             self._take_outcome(run_id, before, entry)
             self._take_step(run_id, before, entry)
@@ -57,6 +66,21 @@ class CaseRecorder:
         if run_id == self._first:
             self.path += [one.target for one in entry.taken if one.kind == "transition"]
         self._before[run_id] = entry.run
+
+    def _keep_time(self, before: Run, entry: Entry) -> None:
+        """Leave out what calls took, and draw the pauses before another attempt as the case will."""
+        at = entry.event.at
+        if any(one.status is Status.RUNNING and one.effect not in HOSTS_OWN for one in before.contracts):
+            self._lag += at - self._clock
+        self._clock = at
+        if type(entry.event) is not Signalled or entry.event.name != WAKE:
+            return
+        for one in before.contracts:
+            if one.attempt > 1 and one.status is Status.PENDING and 0 < one.due_at <= at:
+                self._is_timed = True
+                if one.action not in self._exact:
+                    self._lag += (one.due_at - one.created_at) * (1 - _draw(RUN, one) / _draw(before.id, one))
+                self._steps.append((at - self._lag, None))
 
     def _take_calls(self, run_id: str, before: Run | None, entry: Entry) -> None:
         """Calls that have begun: each has an answer to come, in the order of the calls of its tool."""
@@ -92,14 +116,14 @@ class CaseRecorder:
                 0 < (before.state_deadline or before.deadline) <= event.at
             ):
                 self._is_timed = True
-                self._steps.append((event.at, None))
+                self._steps.append((event.at - self._lag, None))
             return
         elif type(event) is Signalled and event.name == CANCEL and run_id == self._first:
             step = {"cancel": True}
         elif type(event) is Signalled and not event.name.startswith("@") and run_id == self._first:
             step = {"event": event.name} | ({"data": event.data} if event.data else {})
         if step is not None:
-            self._steps.append((event.at, step))
+            self._steps.append((event.at - self._lag, step))
 
     def make(self, id: str, workflow: str) -> dict[str, Any]:
         """The case, as it is written down."""
@@ -124,6 +148,13 @@ class CaseRecorder:
                 at = moment
             if step is not None:
                 yield step
+
+
+def _draw(run_id: str, contract: Contract) -> float:
+    """The part of the longest pause that a run draws before this attempt, as the engine does."""
+    head, _, number = contract.id.rpartition("/")
+    drawn = hashlib.sha256(f"{run_id}:{head}/{int(number) - 1}".encode()).digest()  # of the attempt that failed
+    return int.from_bytes(drawn[:4], "big") / 2**32 or 1.0
 
 
 def _describe_outcome(event: ContractMoved) -> dict[str, Any] | None:
@@ -164,7 +195,7 @@ def record_case(
     machine: Machine, runs: Sequence[tuple[str, Sequence[Entry]]], id: str, workflow: str
 ) -> dict[str, Any]:
     """The case of a run, the first of these, and of the children that it began."""
-    recorder = CaseRecorder(machine.initial)
+    recorder = CaseRecorder(machine)
     told = [(entry.event.at, number, run_id, entry) for number, (run_id, found) in enumerate(runs) for entry in found]
     for _, _, run_id, entry in sorted(told, key=lambda one: (one[0], one[1], one[3].seq)):
         recorder.take(run_id, entry)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from detent.agents.assistant.attachment import attach, attach_named
 from detent.agents.assistant.commands.answer_text import AnswerText
+from detent.agents.assistant.commands.call_line import bare_result
 from detent.agents.assistant.commands.file_change import render_change
 from detent.agents.assistant.commands.markdown_stream import MarkdownStream
 from detent.effects.llm import read_answer
@@ -139,3 +140,13 @@ def test_a_change_is_shown_as_a_diff(tmp_path: Path) -> None:
     assert lines[1][-1] == "+three"
     assert lines[2][-2:] == ["-a␛", "+b"]
     assert list(render_change({"effect": "email.send", "input": {"to": "bob"}})) == []
+
+
+def test_what_an_mcp_tool_gave_is_told_as_people_read_it() -> None:
+    picture = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+    assert (
+        bare_result({"success": True, "text": "seen", "truncated": False, "structured": {"result": "seen"}}) == "seen"
+    )
+    assert bare_result({"success": True, "text": "", "content": [picture]}) == "[image/png]"
+    assert bare_result({"success": True, "text": "", "structured": {"a": 1}}) == {"a": 1}
+    assert bare_result({"success": True, "id": 7}) == 7

@@ -134,7 +134,8 @@ INTENTS: dict[str | None, str] = {  # words of the rules, several between bars
     ),
     "fact": (
         "我叫小明|我是前端开发|我的名字是小明|我在北京工作|我在上海上班|我住在上海|我来自四川|我今年25岁|"
-        "我的职业是医生|我做设计的|我会三种语言|我学过钢琴|我毕业于清华|我姓王|我家在北京|我有两个孩子|I'm from Spain|I am a teacher"
+        "我的职业是医生|我做设计的|我会三种语言|我学过钢琴|我毕业于清华|"
+        "我姓王|我家在北京|我有两个孩子|I'm from Spain|I am a teacher"
     ),
     "pattern": (
         "我每天6点起床|我通常用Chrome|我习惯晚上写代码|我一般坐地铁|我经常跑步|我总是迟到|我每周游泳|"
@@ -180,8 +181,10 @@ INTENTS: dict[str | None, str] = {  # words of the rules, several between bars
         "用天气工具查一下|使用翻译工具帮我翻译|调用计算工具|运行搜索工具找一下|执行备份工具|用翻译服务|"
         "使用天气服务查询|调用文件服务|让天气服务查一下|使用邮件服务"
     ),
-    None: ("Python怎么安装？|什么是机器学习？|帮我解释一下这段代码|好的|谢谢|明白了|收到|早餐吃什么好|"
-           "你好，请问北京的人口是多少|hey, what is 2+2|他有两个孩子|这个比较贵|有点意思|I'm going to translate this"),
+    None: (
+        "Python怎么安装？|什么是机器学习？|帮我解释一下这段代码|好的|谢谢|明白了|收到|早餐吃什么好|"
+        "你好，请问北京的人口是多少|hey, what is 2+2|他有两个孩子|这个比较贵|有点意思|I'm going to translate this"
+    ),
 }
 
 

@@ -33,7 +33,7 @@ PIP = ["-m", "pip", "--disable-pip-version-check", "--no-input", "-qq", "--retri
 
 
 class Unavailable(Exception):
-    """The program cannot be had here and now; the message says why."""
+    """The program is not available here and now; the message says why."""
 
 
 class Program(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from detent.agents.coding import worker_registry as crew
+from detent.agents.coding import worker_registry
 from detent.agents.coding.external_agent import AGENTS, AgentWorker
 from detent.agents.coding.port import Assignment, AttemptLimits, WorkerReport
 from detent.agents.coding.settings import Settings, WorkerSettings
@@ -39,7 +39,7 @@ async def work(
     program.write_text(PROGRAM)
     (tmp_path / "prints").write_text("".join(f"{line}\n" for line in prints))
     (tmp_path / "exits").write_text(str(exits))
-    worker = crew.hire(WorkerSettings(name, command=[sys.executable, str(program)], **(settings or {})))
+    worker = worker_registry.hire(WorkerSettings(name, command=[sys.executable, str(program)], **(settings or {})))
     heard: list[str] = []
     report = await worker.work(assigned(tmp_path, **given), lambda _, line: heard.append(line))
     return report, json.loads((tmp_path / "called.json").read_text()), heard
@@ -137,11 +137,11 @@ async def test_a_program_that_is_missing_is_named_with_the_way_out(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", os.fspath(tmp_path))
-    worker = crew.hire(WorkerSettings(name))
+    worker = worker_registry.hire(WorkerSettings(name))
     report = await worker.work(assigned(tmp_path), lambda *_: None)
     assert (report.ended, report.environment) == ("not_started", True)
     assert f"no program `{name}`" in report.error
-    assert "install it" in crew.missing(worker)
+    assert "install it" in worker_registry.missing(worker)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ async def test_a_program_that_is_missing_is_named_with_the_way_out(
 )
 def test_settings_nobody_can_follow_are_refused(settings: WorkerSettings) -> None:
     with pytest.raises(DefinitionError):
-        crew.hire(settings)
+        worker_registry.hire(settings)
 
 
 def test_what_an_agent_leaves_behind_is_nobodys_work() -> None:

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from detent.agents.coding import model_worker
-from detent.agents.coding import worker_registry as crew
+from detent.agents.coding import model_worker, worker_registry
 from detent.agents.coding.port import Assignment, AttemptLimits, WorkerReport
 from detent.agents.coding.settings import CheckStep, WorkerSettings, settings
 from detent.agents.coding.toolbox import NotAllowed, Toolbox, Tree
@@ -73,7 +72,7 @@ def point(server: Server, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 async def work(assignment: Assignment, **options: Any) -> tuple[WorkerReport, list[tuple[str, str]]]:
     heard: list[tuple[str, str]] = []
-    worker = crew.hire(WorkerSettings("builtin", options=options))
+    worker = worker_registry.hire(WorkerSettings("builtin", options=options))
     return await worker.work(assignment, lambda stream, line: heard.append((stream, line))), heard
 
 

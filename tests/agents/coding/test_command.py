@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from detent.agents.coding import worker_process as leash
+from detent.agents.coding import worker_process
 from detent.agents.coding.command_worker import CommandWorker
 from detent.agents.coding.port import Assignment, AttemptLimits, WorkerReport
 from detent.errors import DefinitionError
@@ -94,7 +94,7 @@ async def test_a_limit_ends_an_attempt(script: str, limits: AttemptLimits, ended
     assert report.error
     assert not report.environment
     assert Path(report.output_file).stat().st_size <= 1_000_000
-    assert len(report.output_tail) <= leash.TAIL_CHARS
+    assert len(report.output_tail) <= worker_process.TAIL_CHARS
 
 
 async def test_a_program_that_is_not_there_is_the_machines_fault(tmp_path: Path) -> None:
@@ -154,14 +154,16 @@ asyncio.run(CommandWorker([{sys.executable!r}, "-c", script]).work(given, lambda
     crashing.kill()
     crashing.wait()
     folder = Path(assignment.folder)
-    assert leash.has_begun(folder)
-    assert leash.sweep(folder, assignment.key) >= 1
+    assert worker_process.has_begun(folder)
+    assert worker_process.sweep(folder, assignment.key) >= 1
     size = beat.stat().st_size
     time.sleep(0.1)
     assert beat.stat().st_size == size
-    record = json.loads((folder / leash.PROCESS).read_text())
-    (folder / leash.PROCESS).write_text(json.dumps({**record, "pid": os.getpid(), "process": f"{os.getpid()}-1"}))
-    assert leash.sweep(folder, assignment.key) == 0  # the number is ours now, the start time is not
+    record = json.loads((folder / worker_process.PROCESS).read_text())
+    (folder / worker_process.PROCESS).write_text(
+        json.dumps({**record, "pid": os.getpid(), "process": f"{os.getpid()}-1"})
+    )
+    assert worker_process.sweep(folder, assignment.key) == 0  # the number is ours now, the start time is not
 
 
 def test_a_command_line_that_is_none_is_refused() -> None:

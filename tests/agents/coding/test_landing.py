@@ -160,7 +160,10 @@ async def test_what_was_done_can_be_kept_when_a_job_is_given_up(tmp_path: Path) 
         assert (root / "calc.py").read_text() == GOOD
         run = await job.say("ROLLBACK", run=True, keep=True)
         assert run.output["outcome"] == "rolled_back"
+        assert (await job.job()).ending == "abandoned, kept"
     assert (root / "calc.py").read_text() == BAD
+    (record,) = (root / ".detent/archive").rglob("summary.md")
+    assert record.read_text().endswith("\nabandoned, kept\n")
 
 
 def test_what_the_settings_mean_from_the_project_is_found_where_the_copy_cannot_be_mounted(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from detent.agents.coding import known_failure, plan_parser
 from detent.agents.coding.check_result import Checked, Evidence, Failing, OnlyHere
+from detent.agents.coding.commands.current_job import facts
 from detent.agents.coding.plan import write_plan
 from tests.agents.coding.world import BAD, GOOD, configured, office, project, worker
 
@@ -103,9 +104,10 @@ async def test_a_failing_check_that_a_job_is_about_decides(
 async def test_a_failing_check_that_nobody_speaks_of_is_told_and_not_held_against_the_job(tmp_path: Path) -> None:
     root = project(tmp_path, BAD)
     async with office(root) as job:
-        await job.go(configured(worker(tmp_path, IDLE)))
+        run = await job.go(configured(worker(tmp_path, IDLE)))
         found = await job.job()
     assert found.outcome == "archived"
+    assert facts(found, run)["still_failing"] == ["adds", "doubles"]
     assert any("failing already and not held against the job: adds, doubles" in note.text for note in found.log)
     assert "- fails as before the job: adds" in (root / found.archive / "summary.md").read_text()
 

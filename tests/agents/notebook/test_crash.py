@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from detent.agents.notebook.brief import Brief
 from detent.agents.notebook.jupyter import Kernel, Kernels
@@ -148,9 +149,10 @@ def _book(home: Path) -> NotebookState:
     return book
 
 
-async def test_an_intent_without_an_outcome_on_a_once_cell_is_a_question(tmp_path: Path) -> None:
+@pytest.mark.parametrize("made", ["", "token = 5\n"])
+async def test_an_intent_without_an_outcome_on_a_once_cell_is_a_question(tmp_path: Path, made: str) -> None:
     deeds = tmp_path / "deeds"
-    slow = f"import time\nopen({str(deeds)!r}, 'a').write('x')\ntime.sleep(60)"
+    slow = f"import time\n{made}open({str(deeds)!r}, 'a').write('x')\ntime.sleep(60)"
     brief = script(*code("base = 1"), *code(slow, repeat="once"), *code("after = base + 1"))
     with World(tmp_path / "home" / ".detent") as world:
         world.home.mkdir(parents=True)
@@ -171,6 +173,11 @@ async def test_an_intent_without_an_outcome_on_a_once_cell_is_a_question(tmp_pat
         assert waiting.question.reason == "outcome_unknown"
         assert waiting.input["call"]["code"] == slow
         run = await here.answer(outcome="happened", result="sent", by="me")
+        if made:  # it happened, and what it made is gone with its kernel: that is asked about before the next cell
+            (waiting,) = run.waiting
+            assert waiting.question is not None
+            assert waiting.question.schema["properties"]["way"]["enum"] == ["again", "without"]
+            run = await here.answer(data={"way": "without"})
         assert run.state == "workflow_completed"
         assert deeds.read_text() == "x"
         book = here.book

@@ -418,8 +418,8 @@ def test_which_of_two_columns_is_more_and_what_is_there_only_for_one_class_give_
     assert list(run_cells(path, goal="predict won", last="audit")["features"].columns) == ["rank"]
     cards = [(draw.random() < 0.7, draw.randint(20, 60)) for _ in range(300)]
     spent = [round(draw.uniform(50, 900), 2) if own and draw.random() < 0.95 else 0 for own, _ in cards]
-    rows = [(much, much / 900 + draw.random() / 100, age, own) for much, (own, age) in zip(spent, cards, strict=True)]
-    path = write(tmp_path / "cards.csv", "spent,part,age,card", rows)
+    held = [(much, much / 900 + draw.random() / 100, age, own) for much, (own, age) in zip(spent, cards, strict=True)]
+    path = write(tmp_path / "cards.csv", "spent,part,age,card", [*held])
     found = run_cells(path, goal="predict card", last="audit")
     assert list(found["features"].columns) == ["age"]
     assert "only where card = True" in found["audit"][0]["test"]
@@ -492,7 +492,10 @@ def test_times_of_summer_and_winter_are_read_and_rows_without_times_are_steps(tm
     assert found["roles"]["at"] == "date"
     path = write(tmp_path / "plain.csv", "value,luck", [(n % 5 + n / 9, n % 2) for n in range(80)])
     found = run_cells(path, goal="forecast value for the next 12 months", last="series")
-    assert found["horizon"] == 12
+    assert (found["horizon"], found["season"]) == (12, 1)
+    path = write(tmp_path / "spots.csv", "year,value", [(1650 + n, n % 11) for n in range(350)])
+    found = run_cells(path, goal="forecast value for the next 3 years", last="series")
+    assert (found["when"], found["unit"]) == ("year", "YS")
 
 
 def test_units_behind_numbers_are_taken_off_and_told(tmp_path: Path) -> None:
@@ -501,6 +504,9 @@ def test_units_behind_numbers_are_taken_off_and_told(tmp_path: Path) -> None:
     assert found["roles"]["heat"] == "number"
     assert found["roles"]["weight"] != "number"
     assert found["df"]["balance"].iat[3] == -3.5
+    path = write(tmp_path / "post.csv", "Postal Code,sales", [(10_000 + n % 40, n) for n in range(200)])
+    codes = run_cells(path, goal="overview", last="types")
+    assert codes["roles"] == {"Postal Code": "category", "sales": "id"}
     assert "`heat` (°C)" in comment("types", read_goal("overview"), found["facts"])
 
 
@@ -529,3 +535,27 @@ def test_rows_without_the_target_are_said_to_be_left_out_and_a_cause_that_no_col
     assert "2 values are missing, in `age`" in said
     assert "not answered here" in summary(read_goal("Did the new law reduce pay?"), facts)
     assert "not answered here" not in summary(read_goal("Did age reduce pay?"), facts)
+
+
+def test_the_target_in_steps_gives_it_away(tmp_path: Path) -> None:
+    draw = random.Random(16)
+    prices = [draw.uniform(10, 90) for _ in range(200)]
+    rows = [("ABCDE"[int((price - 10) // 16)], draw.choice("NSEW"), draw.random(), round(price, 3)) for price in prices]
+    found = run_cells(write(tmp_path / "bands.csv", "band,side,luck,price", rows), goal="predict price", last="audit")
+    assert [one["columns"] for one in found["audit"]] == [["band"]]
+    assert set(found["features"].columns) == {"side", "luck"}
+
+
+def test_a_few_rows_far_from_all_others_are_no_group() -> None:
+    said = comment("train", read_goal("overview"), given(groups=0, is_lonely=True))
+    assert "a few lie far from all others" in said
+    step = recipe().step("train")
+    assert step is not None
+    (groups,) = step.candidates["description"]
+    pandas, numpy = importlib.import_module("pandas"), importlib.import_module("numpy")
+    draw = random.Random(17)
+    rows = [(draw.gauss(0, 1), draw.gauss(0, 1)) for _ in range(98)] + [(90.0, 90.0), (-80.0, 95.0)]
+    told: dict[str, Any] = {}
+    space = {"data": pandas.DataFrame(rows, columns=["a", "b"]), "numbers": ["a", "b"], "np": numpy, "pd": pandas}
+    exec(groups.code, {**space, "plt": None, "show": lambda _, **facts: told.update(facts)})  # noqa: S102
+    assert not told.get("groups")

@@ -243,6 +243,8 @@ async def main(home, path):
             word = "a" if "echo a" in waiting.input["call"]["code"] else "b"
             happened = path.exists() and word in path.read_text().split()
             say = {"outcome": "happened" if happened else "not_happened"} if doubt else {"approved": True}
+            if waiting.question.reason == "form":  # a person said that it happened, and nobody has what it made
+                say = {"data": {"way": "without"}}
             await here.answer(**say)
         print(run.state, here.book.variables.get("n"), flush=True)
 

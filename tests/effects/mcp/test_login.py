@@ -14,7 +14,9 @@ import httpx2
 import pytest
 
 from detent.core import Contract, Outcome
+from detent.core.effect_type import EffectFailed
 from detent.effects.mcp import Servers, parse_config
+from detent.effects.mcp.oauth_login import BrowserLogin
 from tests.effort import PATIENCE_S
 from tests.surfaces import command
 
@@ -90,6 +92,18 @@ def test_a_person_logs_in_once_and_runs_call_the_tools(url: str, tmp_path: Path)
     assert count, "a token that is over is renewed without anybody"
     assert detent(tmp_path, "mcp", "logout", "shop").returncode == 0
     assert not kept.exists()
+
+
+async def test_only_the_login_that_was_begun_is_heard() -> None:
+    login = BrowserLogin(lambda _: None)
+    async with login.listening(), httpx2.AsyncClient() as browser:
+        await login.redirect("https://auth.example/authorize?state=mine")
+        for stray in ("", "?code=c", "?code=c&state=other", "?state=mine"):
+            assert (await browser.get(login.address + stray)).status_code == 400
+        page = await browser.get(f"{login.address}?error=access_denied&state=mine")
+        assert "Nobody was logged in" in page.text
+        with pytest.raises(EffectFailed, match="access_denied"):
+            await login.callback()
 
 
 def test_a_token_that_the_server_no_longer_takes_is_renewed(url: str, tmp_path: Path) -> None:

@@ -17,3 +17,26 @@ export function differences(values) {
   const common = paths.filter((path) => !differing.includes(path)).map((path) => [path, each[0].get(path)]);
   return { each, differing, common };
 }
+
+/** Texts cut to a length around the place where they first differ.
+ * @param {string[]} texts @param {number} length */
+function around(texts, length) {
+  let at = 0;
+  while (at < texts[0].length && texts.every((text) => text[at] === texts[0][at])) at += 1;
+  const from = at > length / 2 ? at - Math.floor(length / 4) : 0;
+  return texts.map((text) => `${from ? "…" : ""}${text.slice(from, from + length)}${text.length > from + length ? "…" : ""}`);
+}
+
+/** Texts cut to a length, and where two of them would look the same then, the place where those differ beside it.
+ * @param {string[]} texts @param {number} length @returns {Map<string, string>} */
+export function windows(texts, length) {
+  const each = [...new Set(texts)];
+  if (each.every((text) => text.length <= length)) return new Map(each.map((text) => [text, text]));
+  const shown = around(each, length);
+  const found = new Map(each.map((text, at) => [text, shown[at]]));
+  for (const view of new Set(shown)) {
+    const alike = each.filter((_text, at) => shown[at] === view);
+    if (alike.length > 1) for (const [text, other] of windows(alike, length)) found.set(text, `${view} ${other}`);
+  }
+  return found;
+}

@@ -9,8 +9,8 @@ import { mayAnswer } from "../permission.js";
 import { address, place } from "../route.js";
 import { Text, hasOdd } from "../text.js";
 import { say } from "../toast.js";
-import { differences } from "./difference.js";
-import { SECRET } from "../secret.js";
+import { differences, windows } from "./difference.js";
+import { COVER, SECRET } from "../secret.js";
 import { call, query } from "../wire.js";
 
 const AT_ONCE = 50; // the server takes no more
@@ -20,20 +20,25 @@ const keyOf = (item) => `${item.run_id} ${item.question.contract_id}`;
 // What looks secret is covered, as everywhere; that two of them differ is still seen.
 // A text is shown without its quotes, unless it could be taken for a number or another value.
 const plain = (text) => { const value = JSON.parse(text || "null"); return typeof value === "string" && !/^(-?\d|true$|false$|null$|[[{"]|$)/.test(value) ? value : text; };
-const cut = (text) => (text.length > LEAF ? `${text.slice(0, LEAF)}…` : text);
 const isSecret = (path) => SECRET.test(path.split(".").pop());
-const shortened = (path, text) => (text === undefined ? "—" : isSecret(path) ? "••••••••" : cut(plain(text)));
+/** What is shown of the values under one path: cut where they are long, and never so that a difference is cut away. */
+function columnOf(path, texts) {
+  const given = texts.map((text) => (text === undefined ? "—" : isSecret(path) ? COVER : plain(text)));
+  const shown = windows(given, LEAF);
+  return given.map((text) => shown.get(text));
+}
 
 function Table({ items, chosen, toggle, results, isBusy }) {
   const { each, differing, common } = differences(items.map((item) => ({ question: item.question.question, ...item.question.call.input })));
-  return html`<div class="part"><h2>${_("The same in all")}</h2>${common.length ? html`<dl class="facts">${common.map(([path, text]) => html`<dt><${Text} value=${path} /></dt><dd class="mono"><${Text} value=${shortened(path, text)} /></dd>`)}</dl>` : html`<span class="faint">${_("nothing")}</span>`}</div>
+  const columns = new Map(differing.map((path) => [path, columnOf(path, each.map((one) => one.get(path)))]));
+  return html`<div class="part"><h2>${_("The same in all")}</h2>${common.length ? html`<dl class="facts">${common.map(([path, text]) => html`<dt><${Text} value=${path} /></dt><dd class="mono"><${Text} value=${columnOf(path, [text])[0]} /></dd>`)}</dl>` : html`<span class="faint">${_("nothing")}</span>`}</div>
     <div class="part wide"><h2>${_("What differs")}</h2><div class="scroll" tabIndex="0" role="region" aria-label=${_("What differs")}><table class="many"><thead><tr><th scope="col"><span class="unseen">${_("chosen")}</span></th>${differing.map((path) => html`<th key=${path}><${Text} value=${path} /></th>`)}<th>${_("requester")}</th><th>${_("age")}</th></tr></thead>
     <tbody>${items.map((item, index) => {
     const key = keyOf(item);
     const became = results.get(key);
     return html`<tr key=${key} class=${became ? (became.is_taken ? "taken" : "left") : ""}><td>${became ? html`<span class=${`tag ${became.is_taken ? "good" : "warn"}`} title=${became.problem || undefined}>${became.is_taken ? _("approved") : _("not taken")}</span>`
       : html`<input type="checkbox" aria-label=${_("approve {run}", { run: item.run_id })} checked=${chosen.has(key)} disabled=${isBusy || !mayAnswer(item.question)} onChange=${() => toggle(key)} />`}</td>
-      ${differing.map((path) => html`<td key=${path} class="mono"><${Text} value=${shortened(path, each[index].get(path))} /></td>`)}
+      ${differing.map((path) => html`<td key=${path} class="mono"><${Text} value=${columns.get(path)[index]} /></td>`)}
       <td><${Text} value=${item.asked_by || ""} /></td><td><a href=${address(["inbox", item.run_id, item.question.contract_id])} title=${moment(item.question.since)}>${age(item.question.since)}</a>${became?.problem && html`<div class="wrong"><${Text} value=${became.problem} /></div>`}</td></tr>`;
   })}</tbody></table></div></div>`;
 }

@@ -3,6 +3,7 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "../lib.js";
 import { _ } from "../language.js";
 import { age, iso, moment } from "../format.js";
 import { address } from "../route.js";
+import { questionText } from "../sentence.js";
 import { Text } from "../text.js";
 import { keyOf } from "./store.js";
 
@@ -17,7 +18,7 @@ function Line({ line, place, count, isHere, decided, values }) {
   if (!line) return html`<li class="waits" style=${style} aria-hidden="true"><i /></li>`;
   const href = address(["inbox", line.run_id, line.contract_id], values);
   return html`<li style=${style} aria-setsize=${count} aria-posinset=${place + 1}><a href=${href} aria-current=${isHere ? "true" : undefined} class=${decided ? "decided" : ""}>
-    <span class="asks"><${Text} value=${line.question || line.action} /></span>
+    <span class="asks"><${Text} value=${questionText(line)} /></span>
     <span class="meta">${decided ? html`<span class="tag ${decided.approved === false ? "harm" : "good"}">${decided.approved === false ? _("rejected") : decided.approved ? _("approved") : _("decided")}</span>` : null}
       <span class="cut"><${Text} value=${line.title || line.machine} /></span>
       <time datetime=${iso(line.since)} title=${moment(line.since)}>${age(line.since)}</time></span></a></li>`;

@@ -73,7 +73,7 @@ export function TextEditor({ name, text, isReadOnly, checked, change, save, hand
   const now = useRef({ change, save });
   now.current = { change, save };
   const parts = useRef({ language: new Compartment(), lock: new Compartment() });
-  const spoken = () => [EditorState.phrases.of(words()), EditorView.contentAttributes.of({ "aria-label": _("Text of {name}", { name }), spellcheck: "false", autocapitalize: "off" })];
+  const spoken = () => [EditorState.phrases.of(words()), EditorView.contentAttributes.of({ "aria-label": _("Text of {name}", { name }), spellcheck: "false", autocapitalize: "off", tabindex: "0" })];
   const locked = () => [EditorState.readOnly.of(isReadOnly)];
   useEffect(() => {
     const root = host.current.attachShadow({ mode: "open" });

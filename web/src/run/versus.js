@@ -1,9 +1,10 @@
 // Two runs side by side: their inputs, then step by step, with the first difference marked.
 import { html, useEffect, useState } from "../lib.js";
 import { _ } from "../language.js";
-import { differences } from "../desk/difference.js";
+import { differences, windows } from "../desk/difference.js";
 import { age, money, short, span } from "../format.js";
 import { address, place, tune } from "../route.js";
+import { COVER, SECRET } from "../secret.js";
 import { Glyph, Status } from "../status.js";
 import { Text } from "../text.js";
 import { call, query } from "../wire.js";
@@ -30,7 +31,12 @@ function Inputs({ left, right }) {
   if (!left.input || !right.input) return html`<p class="faint">${_("The inputs are too large to be shown here.")}</p>`;
   const { each, differing } = differences([left.input, right.input]);
   if (!differing.length) return html`<p class="note good plain">${_("Both were given the same.")}</p>`;
-  return html`<div class="card scroll"><table class="many"><thead><tr><th scope="col">${_("Input")}</th><th scope="col">${_("left")}</th><th scope="col">${_("right")}</th></tr></thead><tbody>${differing.slice(0, 50).map((path) => html`<tr key=${path}><td class="mono"><${Text} value=${path} /></td>${each.map((one, at) => html`<td key=${at}><${Text} value=${(one.get(path) ?? "—").slice(0, 300)} /></td>`)}</tr>`)}</tbody></table></div>`;
+  const said = (path) => {
+    const given = each.map((one) => (one.has(path) && SECRET.test(path.split(".").pop()) ? COVER : one.get(path) ?? "—"));
+    const shown = windows(given, 300);
+    return given.map((text) => shown.get(text));
+  };
+  return html`<div class="card scroll"><table class="many"><thead><tr><th scope="col">${_("Input")}</th><th scope="col">${_("left")}</th><th scope="col">${_("right")}</th></tr></thead><tbody>${differing.slice(0, 50).map((path) => html`<tr key=${path}><td class="mono"><${Text} value=${path} /></td>${said(path).map((text, at) => html`<td key=${at}><${Text} value=${text} /></td>`)}</tr>`)}</tbody></table></div>`;
 }
 
 function Half({ bar, runId, isOther }) {

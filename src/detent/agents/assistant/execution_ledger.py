@@ -364,7 +364,8 @@ def _error(entry: Entry, contract_id: str) -> str:
     failure = failure or entry.run.error
     if failure is None or not failure.message:
         said = _answer_in(entry)
-        return str(said.get("comment") or (failure.type if failure else "")) or "it was ended"
+        no = f"{said.get('by') or 'somebody'} said no" if said.get("approved") is False else "it was ended"
+        return str(said.get("comment") or (failure.type if failure else "")) or no
     return failure.message if failure.type != UNKNOWN else f"outcome unknown: {failure.message}"
 
 

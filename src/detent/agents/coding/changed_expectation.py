@@ -72,11 +72,12 @@ def list_claims(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield from list_claims(item.body)
         if isinstance(item, ast.Assert) or (isinstance(item, ast.Expr) and isinstance(item.value, ast.Call)):
             yield item
-        elif isinstance(item, ast.For | ast.AsyncFor) or (isinstance(item, With) and not _expects_error(item)):
+        elif isinstance(item, ast.For | ast.AsyncFor) or (isinstance(item, With) and not expects_error(item)):
             yield from list_claims(item.body)
 
 
-def _expects_error(item: With) -> bool:
+def expects_error(item: With) -> bool:
+    """Whether a test goes on only if something fails in there."""
     calls = [one.context_expr for one in item.items if isinstance(one.context_expr, ast.Call)]
     return any(get_called(call) in _NOT_ENTERED for call in calls)
 

@@ -10,7 +10,7 @@ import shlex
 import shutil
 from collections.abc import Sequence
 
-from detent.agents.coding import worker_process as leash
+from detent.agents.coding import worker_process
 from detent.agents.coding.port import Assignment, Hear, WorkerReport
 from detent.agents.coding.settings import FILE, WorkerSettings
 from detent.errors import DefinitionError
@@ -66,11 +66,11 @@ class CommandWorker:
 
     async def work(self, assignment: Assignment, hear: Hear) -> WorkerReport:
         """Do one attempt; when this returns, or is cancelled, no process of it is left."""
-        given = leash.prepare(assignment)
+        given = worker_process.prepare(assignment)
         filled = {place: given[name] for place, name in PLACES.items()} | {"{root}": assignment.root}
         argv = [_fill(argument, filled) for argument in assignment.place.locate(self._argv)]
-        report = await leash.hold(argv, leash.environment(given), assignment, hear, assignment.prompt)
-        return leash.result_of(assignment.folder, report)
+        report = await worker_process.hold(argv, worker_process.environment(given), assignment, hear, assignment.prompt)
+        return worker_process.result_of(assignment.folder, report)
 
 
 def _fill(argument: str, given: dict[str, str]) -> str:

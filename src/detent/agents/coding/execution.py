@@ -11,10 +11,19 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import active_context, check, known_failure, lifecycle, plan, planning, prompt, verification
+from detent.agents.coding import (
+    active_context,
+    check,
+    known_failure,
+    lifecycle,
+    plan,
+    planning,
+    prompt,
+    verification,
+    worker_process,
+    worker_registry,
+)
 from detent.agents.coding import settings as configuration
-from detent.agents.coding import worker_process as leash
-from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.check_result import Evidence
 from detent.agents.coding.clean_checkout import list_outside
 from detent.agents.coding.delivery import discard_copies
@@ -261,8 +270,8 @@ async def probe(contract: Contract) -> Outcome:
     """After a crash: end what the worker left running; the checks will say what its tree is worth."""
     job = job_of(contract.input["job"])
     folder = _attempt_folder(contract, job)
-    await asyncio.to_thread(leash.sweep, folder, contract.key)
-    if not leash.has_begun(folder):
+    await asyncio.to_thread(worker_process.sweep, folder, contract.key)
+    if not worker_process.has_begun(folder):
         raise EffectFailed("the worker had not been started")
     active_context.put_back(job.root, str(contract.input.get("run", "")))
     report = {"ended": "interrupted", "error": "it was interrupted"}
@@ -291,7 +300,7 @@ async def work(contract: Contract) -> Outcome:
 def _has_begun(contract: Contract) -> bool:
     """Whether a worker of this attempt was ever started: that is written down before it exists."""
     try:
-        return leash.has_begun(_attempt_folder(contract, job_of(contract.input["job"])))
+        return worker_process.has_begun(_attempt_folder(contract, job_of(contract.input["job"])))
     except msgspec.ValidationError:
         return False
 
@@ -352,7 +361,7 @@ async def attempt(stage: Stage, folder: Path, key: str) -> WorkerReport:
         changeable=(*task.files, *progress.allow),
         sandbox=site.wish,
     )
-    return await crew.hire(job.settings.worker).work(assignment, stage.hear)
+    return await worker_registry.hire(job.settings.worker).work(assignment, stage.hear)
 
 
 def add_report(job: Job, report: WorkerReport, seconds: float, damage: str = "") -> Job:

@@ -21,8 +21,7 @@ from typing import Any
 
 import msgspec
 
-from detent.agents.coding import agent_output
-from detent.agents.coding import worker_process as leash
+from detent.agents.coding import agent_output, worker_process
 from detent.agents.coding.port import Assignment, Hear, Word, WorkerReport
 from detent.agents.coding.settings import WORKER_LITTER, WorkerSettings
 from detent.effects.llm.model import Reply
@@ -106,9 +105,9 @@ def _aider(assignment: Assignment, settings: WorkerSettings) -> list[str]:
     folder = Path(assignment.folder)
     history = assignment.session or str(folder / "aider.history.md")
     argv = [
-        "--message-file", str(folder / leash.PROMPT), "--yes-always", "--no-auto-commits", "--no-dirty-commits",
-        "--no-check-update", "--analytics-disable", "--no-gitignore", "--no-show-release-notes", "--no-pretty",
-        "--no-stream", "--no-suggest-shell-commands", "--no-detect-urls", "--chat-history-file", history,
+        "--message-file", str(folder / worker_process.PROMPT), "--yes-always", "--no-auto-commits",
+        "--no-dirty-commits", "--no-check-update", "--analytics-disable", "--no-gitignore", "--no-show-release-notes",
+        "--no-pretty", "--no-stream", "--no-suggest-shell-commands", "--no-detect-urls", "--chat-history-file", history,
         "--input-history-file", str(folder / "aider.input.txt"),
     ]  # fmt: skip
     argv += ["--chat-mode", "ask"] if assignment.role == "plan" else []
@@ -187,11 +186,11 @@ class AgentWorker:
             return WorkerReport(ended="not_started", error=self.missing, environment=True)
         if self._agent.has_sandbox and not assignment.sandbox.level:
             assignment = msgspec.structs.replace(assignment, sandbox=SandboxWish("off"))
-        given = leash.prepare(assignment)
+        given = worker_process.prepare(assignment)
         Path(assignment.folder, SCHEMA_FILE).write_text(json.dumps(SCHEMA), encoding="utf-8")
         listener = _Listener(self._agent.reader, hear)
         stdin = assignment.prompt if self._agent.has_stdin else None
-        report = await leash.hold(
+        report = await worker_process.hold(
             self.argv(assignment),
             _environment(given, self._agent),
             assignment,
@@ -199,7 +198,7 @@ class AgentWorker:
             stdin,
             lambda: listener.said.cost_usd,
         )
-        return leash.result_of(assignment.folder, self._read_stream(assignment, report, listener.said))
+        return worker_process.result_of(assignment.folder, self._read_stream(assignment, report, listener.said))
 
     def _read_stream(self, assignment: Assignment, report: WorkerReport, said: agent_output.Said) -> WorkerReport:
         """The report with what the agent's own stream says; that a stream is without errors is no success."""
@@ -247,7 +246,7 @@ def _split_command(command: list[str] | str, program: str) -> list[str]:
 
 
 def _environment(given: Mapping[str, str], agent: AgentKind) -> dict[str, str]:
-    mine = {name: value for name, value in leash.environment(given).items() if name not in OWNED}
+    mine = {name: value for name, value in worker_process.environment(given).items() if name not in OWNED}
     return dict(agent.env) | mine
 
 

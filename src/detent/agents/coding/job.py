@@ -160,11 +160,17 @@ class Job(msgspec.Struct, frozen=True, omit_defaults=True):
     workspace: str = ""  # the folder with the copy that the worker works in; empty: in the user's own tree
     base: str = ""  # the user's tree that the copy stands on
     landed: Landed | None = None
+    is_kept: bool = False  # it was abandoned, and what was done is in the user's files
     read_worker: str = ""  # digest of the worker in the settings file when the job began
     is_attended: bool = False  # somebody said Go who is there to answer
     needs_review: bool = False  # a person looks at the whole difference before it lands
     reviewed: str = ""  # the tree that a person has accepted
     publish: Published | None = None
+
+    @property
+    def ending(self) -> str:
+        """How it ended, in a word."""
+        return "abandoned, kept" if self.is_kept and self.outcome == "rolled_back" else self.outcome
 
     def progress(self, task_id: str) -> Progress:
         """How far a task has come."""

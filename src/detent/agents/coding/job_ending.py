@@ -121,7 +121,7 @@ async def _undo_copy(stage: Stage, job: Job, target: str, data: dict[str, Any], 
             job = await delivery.deliver(stage, replace(job, settings=replace(job.settings, commit="none")), since)
             if job.landed is None:
                 return stage.conclude(replace(job, verdict="ROLLBACK_FAILED"))
-            job = add_note(job, now(), "kept what was done, although nothing vouches for it")
+            job = replace(job, is_kept=True)
         elif job.landed is not None:
             job, told = await delivery.take_back(stage, job)
             result |= told
@@ -136,10 +136,11 @@ async def _undo_copy(stage: Stage, job: Job, target: str, data: dict[str, Any], 
             job = replace(job, last_checkpoint=goal.id)
     except (DetentError, GitFailed, OSError) as error:
         return stage.conclude(replace(job, verdict="ROLLBACK_FAILED", blocked=Blocked("rollback", str(error))))
-    job = add_note(job, now(), f"rolled back; what there was is checkpoint {kept.id}")
+    ended = "kept what was done, although nothing vouches for it" if job.is_kept else "rolled back"
+    job = add_note(job, now(), f"{ended}; what there was is checkpoint {kept.id}")
     job = replace(job, verdict="ROLLBACK")
     active_context.project(job, stage.run_id, "IDLE")
-    await archives.write_ended(stage, job, "rolled_back", now())
+    await archives.write_ended(stage, job, replace(job, outcome="rolled_back").ending, now())
     return stage.conclude(job, result)
 
 

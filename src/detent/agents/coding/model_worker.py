@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from detent.agents.coding import worker_process as leash
+from detent.agents.coding import worker_process
 from detent.agents.coding.port import Assignment, Hear, Word, WorkerReport
 from detent.agents.coding.settings import WorkerSettings
 from detent.agents.coding.toolbox import Toolbox, cut
@@ -86,9 +86,9 @@ class BuiltinWorker:
         """Do one attempt; when this returns, or is cancelled, no process of it is left."""
         if self.missing:
             return WorkerReport(ended="not_started", error=self.missing, environment=True)
-        leash.prepare(assignment)
-        leash.begin(Path(assignment.folder))
-        file = Path(assignment.folder, leash.OUTPUT)
+        worker_process.prepare(assignment)
+        worker_process.begin(Path(assignment.folder))
+        file = Path(assignment.folder, worker_process.OUTPUT)
         with _Echo(file, hear) as echo:
             talk = _Talk(self._model, assignment, echo)
             try:
@@ -109,7 +109,7 @@ class BuiltinWorker:
             unpriced_calls=talk.unpriced_calls,
             session=str(Path(assignment.folder, CONVERSATION)),
             output_file=str(file),
-            output_tail=file.read_text("utf-8", errors="replace")[-leash.TAIL_CHARS :],
+            output_tail=file.read_text("utf-8", errors="replace")[-worker_process.TAIL_CHARS :],
         )
 
 

@@ -11,7 +11,14 @@ from typing import Any
 
 import msgspec
 
-from detent.agents.coding.changed_expectation import EQUAL, Function, get_called, list_claims, list_functions
+from detent.agents.coding.changed_expectation import (
+    EQUAL,
+    Function,
+    expects_error,
+    get_called,
+    list_claims,
+    list_functions,
+)
 
 TRIES = 16  # the first is as it stands
 TELLING_MIN = 3  # answers to other input that say something
@@ -67,6 +74,8 @@ def _detent_tell(attempt):
         try:
             value = attempt(number, told)
             kind = ".plain" if isinstance(value, bool) or value in (1, -1) or not value else ""
+            kind = ".plain" if str(value).endswith(" was raised") else kind
+            kind = ".small" if kind and type(value) in (int, float) else kind
             kind = ".echo" if not number and _detent_echoes(value, told) else kind
             word = hashlib.sha256(repr(value).encode()).hexdigest()[:12] + kind
         except Exception as error:
@@ -101,6 +110,7 @@ def _turn(function: Function) -> bool:
     if isinstance(function, ast.AsyncFunctionDef) or any(isinstance(n, ast.Yield) for n in ast.walk(function)):
         return False
     claims = [claim for claim in list_claims(function.body) if claim in function.body]
+    claims += [item for item in function.body if isinstance(item, ast.With) and expects_error(item)]
     found = next(((claim, asked) for claim in reversed(claims) if (asked := _find_asked(claim)) is not None), None)
     if found is None:
         return False
@@ -113,7 +123,7 @@ def _turn(function: Function) -> bool:
             item.value = wrapper.change(item.value)
         if not isinstance(item, ast.Assert):
             body.append(item)
-    body.append(ast.Return(wrapper.change(asked)))
+    body += _give(wrapper.change(asked), is_raised=isinstance(claim, ast.With))
     if not wrapper.places:
         return False
     frame = ast.parse("def _detent_attempt(_detent_number, _detent_told): pass\n_detent_tell(_detent_attempt)")
@@ -121,6 +131,14 @@ def _turn(function: Function) -> bool:
         inner.body = body  # type: ignore[attr-defined]  # it is that function
     function.body = frame.body
     return True
+
+
+def _give(asked: ast.expr, *, is_raised: bool) -> list[ast.stmt]:
+    """Give what was asked for; where a failure is what a test wants, that is an answer as well."""
+    if not is_raised:
+        return [ast.Return(asked)]
+    text = "try:\n    return VALUE\nexcept Exception as error:\n    return type(error).__name__ + ' was raised'"
+    return ast.parse(text.replace("VALUE", ast.unparse(ast.fix_missing_locations(asked)))).body
 
 
 def _find_asked(claim: ast.stmt) -> ast.expr | None:
@@ -135,6 +153,8 @@ def _find_asked(claim: ast.stmt) -> ast.expr | None:
             ast.Assert(test=ast.Call() as asked)
             | ast.Assert(test=ast.UnaryOp(op=ast.Not(), operand=ast.Call() as asked))
         ):
+            return asked
+        case ast.With(body=[ast.Expr(value=ast.Call() as asked)]):
             return asked
     worked = [side for side in sides if any(isinstance(inner, ast.Call | ast.Name) for inner in ast.walk(side))]
     called = [side for side in worked if any(isinstance(inner, ast.Call) for inner in ast.walk(side))]
@@ -198,7 +218,8 @@ def _is_fitted(old: OtherAnswers | None, new: OtherAnswers) -> bool | None:
     if not changed or (kind == "echo" and changed == {own}):
         return True
     is_known = len(was) >= TELLING_MIN or old is None or old.own in MISSING
-    return is_known and not kind and len(set(given.values())) == 1
+    is_telling = not kind or (kind == "small" and len(set(was.values())) >= TELLING_MIN)
+    return is_known and is_telling and len(set(given.values())) == 1
 
 
 def _list_values(told: OtherAnswers) -> dict[int, str]:

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from detent.agents.coding import active_context, execution, lifecycle, parallel_schedule
-from detent.agents.coding import worker_process as leash
+from detent.agents.coding import active_context, execution, lifecycle, parallel_schedule, worker_process
 from detent.agents.coding.check_result import Evidence
 from detent.agents.coding.clean_checkout import NAMES
 from detent.agents.coding.effect_context import Stage, folder_of, now, open_copy, set_stage
@@ -57,8 +56,8 @@ async def probe(contract: Contract) -> Outcome:
     job, run_id = job_of(contract.input["job"]), str(contract.input.get("run", ""))
     folders = {task: _folder(job.root, run_id, job.step.key, task) for task in job.step.beside}
     for task, folder in folders.items():
-        await asyncio.to_thread(leash.sweep, folder, _key(contract, task))
-    if not any(leash.has_begun(folder) for folder in folders.values()):
+        await asyncio.to_thread(worker_process.sweep, folder, _key(contract, task))
+    if not any(worker_process.has_begun(folder) for folder in folders.values()):
         raise EffectFailed("the worker had not been started")
     after = replace(job, restore=job.step.checkpoint, step=Current(), verdict="ATTEMPT_INTERRUPTED")
     for task in folders:

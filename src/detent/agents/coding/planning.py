@@ -16,10 +16,10 @@ from detent.agents.coding import (
     plan_parser,
     prompt,
     repository_survey,
+    worker_process,
+    worker_registry,
 )
 from detent.agents.coding import settings as configuration
-from detent.agents.coding import worker_process as leash
-from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.clean_checkout import list_outside
 from detent.agents.coding.effect_context import Stage, now, open_copy, set_stage
 from detent.agents.coding.job import Blocked, Job, Planned, add_note
@@ -143,7 +143,7 @@ async def _draft_by_worker(stage: Stage, contract: Contract) -> Draft:
     """A worker plans in a copy, seen at the project's own path: whatever it does to it is thrown away."""
     job = stage.job
     asked = _brief(stage, job, contract.key)
-    leash.sweep(Path(asked.folder), contract.key)
+    worker_process.sweep(Path(asked.folder), contract.key)
     label = f"before plan {asked.revision}"
     known = [item for item in await stage.users.checkpoints(stage.run_id) if item.label == label]
     before = known[0] if known else await stage.users.checkpoint(stage.run_id, label)
@@ -154,7 +154,7 @@ async def _draft_by_worker(stage: Stage, contract: Contract) -> Draft:
     await checkout.make_copy(stage.users.place, copy.place, facts, is_linked=site.is_mounted)
     asked = replace(asked, root=site.seen, tree=site.folder, project=job.root, sandbox=site.wish)
     try:
-        planner = WorkerPlanner(crew.hire(job.settings.planner.worker or job.settings.worker))
+        planner = WorkerPlanner(worker_registry.hire(job.settings.planner.worker or job.settings.worker))
         return await planner.plan(asked, stage.hear)
     finally:
         changed = await stage.list_changed(before.tree, await copy.tree_id())

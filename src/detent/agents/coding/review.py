@@ -25,6 +25,7 @@ from detent.errors import Refused, Unknown
 
 PATHS_MAX = 50
 PATCH_MAX = 2 * 1024 * 1024
+CHANGE_CHARS = 12_000  # of the difference in the question itself; all of it is on the job's page
 HUNK_CHARS = 1500
 COMMENT_MAX = 2000
 
@@ -85,6 +86,7 @@ def _ask(job: Job, shown: LandingReview) -> Question:
     word = job.final.word if job.final else ""
     text = f"May this change land? {len(paths)} files, {len(shown.hunks)} hunks, +{added} -{removed}"
     data = {"diff": shown.diff, "tree": shown.tree, "files": paths[:PATHS_MAX], "word": word}
+    data["change"] = cut("\n".join(f"{one.path}\n{one.text}" for one in shown.hunks), CHANGE_CHARS)
     return Question(text, "approval", data=data, hears_no=True)
 
 

@@ -154,13 +154,15 @@ def _look_at_file(
 ) -> Iterator[Suspect]:
     known, hidden = _words_of(before), Disguises(tree)
     texts = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)}
+    compared = {id(one) for node in ast.walk(tree) if isinstance(node, ast.Compare) for one in ast.walk(node)}
     whole, clocks, moments = list_texts(tree, hidden), _list_clocks(tree), _list_moments(tree)
     yield from (Suspect(file, line, why) for line, why in _list_later_deeds(tree, hidden) if line in lines)
     for node in ast.walk(tree):
         span = _span(node)
         if not lines.intersection(span) or id(node) in texts:
             continue
-        why = look_for_examples(node, examples, lines) or look_for_expected(node, expected)
+        why = look_for_examples(node, examples, lines)
+        why = why or ("" if id(node) in compared else look_for_expected(node, expected))
         if span.start in lines:
             why = (
                 _look_for_runner(node, known, hidden)

@@ -27,17 +27,17 @@ CHINESE: dict[str, str] = {
     ),
     "Let it land as it is.": "按现状并入。",
     "Send this hunk back to the worker.": "把这个片段退回给工作者。",
-    "What is wrong: for each --reject in turn, or at all.": "哪里不对：依次对应每个 --reject，或针对整体。",
+    "What is wrong: one text for each --reject, or one for all.": "哪里不对：依次对应每个 --reject，或针对整体。",
     "The digest of the difference you looked at.": "你看过的差异的摘要。",
-    "Neither: block the job.": "都不：阻塞任务。",
+    "Neither accept nor reject: block the job.": "既不接受也不退回：阻塞任务。",
     "say one of --accept, --reject and --stop": "请在 --accept、--reject 和 --stop 中选一个",
     "  let it land: {command}": "  并入：{command}",
     "  send a part back: {command}": "  退回一部分：{command}",
-    "Blocked: name what tests need that pass only in your own tree.": (
+    "Blocked: some tests pass only in your own tree; name the files they need.": (
         "已阻塞：说明只在您自己的目录中通过的测试需要什么。"
     ),
     "A socket or folder outside of the project.": "项目之外的套接字或文件夹。",
-    "Nothing: go on without these tests.": "什么都不需要：不管这些测试，继续。",
+    "Include nothing; go on without these tests.": "什么都不需要：不管这些测试，继续。",
     "name what they need, or say --none": "请说明它们需要什么，或使用 --none",
     "remembered here; for everybody, in {file}: {line}": "已在此处记住；若对所有人生效，请写入 {file}：{line}",
     "the requirement is empty": "需求为空",
@@ -56,6 +56,9 @@ CHINESE: dict[str, str] = {
     "        must not fail any more: {names}": "        不得再失败：{names}",
     "  checks that fail already are not held against it; `Mends: NAME` in a task, or `all`, says otherwise": (
         "  原本就失败的检查不算在它头上；在任务中写 `Mends: 名称` 或 `all` 则另当别论"
+    ),
+    "checked: nothing that passed before fails now, but what failed before fails still": (
+        "已检查：之前通过的仍然通过，但之前失败的仍然失败"
     ),
     "  still failing, as before the job: {names}": "  和任务开始前一样仍然失败：{names}",
     "planning": "正在规划",
@@ -99,8 +102,8 @@ CHINESE: dict[str, str] = {
     "Roll the files back to a checkpoint; the present files are checkpointed first.": (
         "把文件还原到某个检查点；还原前的内容也会成为检查点。"
     ),
-    "Back to before the job.": "还原到整个任务之前。",
-    "To this checkpoint, by id or the beginning of one.": "还原到此检查点；给出开头即可。",
+    "Roll back to before the job.": "还原到整个任务之前。",
+    "Roll back to this checkpoint, by its id or the beginning of it.": "还原到此检查点；给出开头即可。",
     "put back to {target}: {count} files": "已还原到 {target}：{count} 个文件",
     "Move the job to a state, if exactly one command leads there.": ("把任务移到某个状态，仅当恰有一个命令通向那里。"),
     "Set a task's status: DONE (checked first), BLOCKED or PENDING.": (
@@ -110,7 +113,7 @@ CHINESE: dict[str, str] = {
     "Show where the job stands, with its errors.": "显示任务的状况及其错误。",
     "  the files have changed since they were last verified": "  文件在上次验证之后有改动",
     "List the checkpoints, oldest first.": "列出检查点，最早的在前。",
-    "Of every job.": "所有任务的。",
+    "Those of every job.": "所有任务的。",
     "Show what the job has changed, or one of its tasks.": "显示任务或其中一项所做的改动。",
     "List the finished jobs, newest first.": "列出已完成的任务，最新的在前。",
     "{done} of {count} tasks": "{count} 项中完成 {done} 项",

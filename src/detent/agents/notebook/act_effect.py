@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from detent.agents.notebook.action import code_cell
 from detent.agents.notebook.action_context import CellNotFound, ScriptStore
 from detent.agents.notebook.cell import Cell, Output, metadata_of
+from detent.agents.notebook.cell_risk import names_stored
 from detent.agents.notebook.cell_text import action_of, code_of
 from detent.agents.notebook.kernel_restore import read_cell, speaks_python, way_given
 from detent.agents.notebook.kernel_session import NeedsConsent, describe_effects, limits, outputs_of, variable_changes
@@ -397,7 +398,9 @@ async def record(book: NotebookState) -> Outcome:
     note = "A crash left open whether this cell ran; a person said that it did."
     number, shown = book.execution_count + 1, step.get("need_output") is not False
     store.put(replace(cell, ran="ok", outputs=outputs, note=note, execution_count=number, need_output=shown))
-    store.changes["executed"] = [{"cell_id": cell.id, "code": cell.content, "repeat": "once", "ran": "ok"}]
+    row = {"cell_id": cell.id, "code": cell.content, "repeat": "once", "ran": "ok"}
+    made = names_stored(cell.content) if speaks_python(book) else []  # nobody has seen them: a new kernel lacks them
+    store.changes["executed"] = [{**row, "names": made} if made else row]
     store.add_effect(f"{note} {text}".strip())
     store.changes["done"] = {"action": step["action"], "result": "success", "is_section": False}
     raised, patch = onward(store, book.position + 1, book.actions_done + 1)

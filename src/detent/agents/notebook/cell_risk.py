@@ -5,6 +5,7 @@ What it does not find, an audit hook inside the kernel may still see (`jupyter/a
 """
 
 import ast
+import symtable
 import tempfile
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
@@ -36,6 +37,15 @@ class CellFinding(NamedTuple):
 def risks(code: str, cwd: str = "") -> list[str]:
     """Why a person should see this cell first; empty where nothing speaks against running it."""
     return list(dict.fromkeys(found.risk for found in findings(code, cwd)))
+
+
+def names_stored(code: str) -> list[str]:
+    """The names that a cell gives a value, as its text tells; what it only imports is none of them."""
+    try:
+        found = symtable.symtable(code, "<cell>", "exec").get_symbols()
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return sorted(one.get_name() for one in found if one.is_assigned() and not one.is_imported())
 
 
 def findings(code: str, cwd: str = "") -> list[CellFinding]:

@@ -14,7 +14,7 @@ CHINESE: dict[str, str] = {
     "{} has one line ({}) and no rows below it: there is nothing to analyse": "{0} 只有一行（{1}），下面没有数据：没有可分析的内容",
     "the step `{}` did not do its work: {}": "步骤 `{0}` 没有完成工作：{1}",
     "builtin:analysis does not know the step `{}`; it knows its own plan only": "builtin:analysis 不认识步骤 `{0}`；它只认识自己的计划",
-    "run {} is no notebook": "运行 {0} 不是笔记本",
+    "run {} is not a notebook": "运行 {0} 不是笔记本",
     "{}: the ending says the form, and is one of {}": "{0}：扩展名决定格式，应为以下之一：{1}",
     "this detent cannot write {}; --form json is always there": "此 detent 不能写 {0}；--form json 总是可用",
     "a notebook needs {}: pip install 'detent[{}]'": "笔记本需要 {0}：pip install 'detent[{1}]'",

@@ -15,7 +15,7 @@ CHINESE: dict[str, str] = {
     "The notebook's id for its planner.": "提供给规划器的笔记本 id。",
     "Which plan changes to accept without asking.": "哪些计划变更不需要你同意。",
     "What to do when a cell raises.": "单元格抛出异常之后怎么办。",
-    "Stop after so many steps; an action counts as two.": "执行这么多步后停止；一个动作算两步。",
+    "Stop after this many steps; an action counts as two.": "执行这么多步后停止；一个动作算两步。",
     "How long a cell may take.": "一个单元格最多可用多久。",
     "The Jupyter kernel; by default Python.": "Jupyter 内核；默认是 Python。",
     "The folder cells work in; by default this one.": "单元格工作的文件夹；默认是当前文件夹。",
@@ -47,7 +47,7 @@ CHINESE: dict[str, str] = {
     "The format, if the suffix does not say.": "格式（当扩展名无法说明时）。",
     "written: {path}": "已写入：{path}",
     "Work on a notebook by hand, one command per line.": "手工操作笔记本，每行一个命令。",
-    "The script of builtin:script.": "builtin:script 使用的脚本。",
+    "The script file for builtin:script.": "builtin:script 使用的脚本。",
     "there is no command {name}; `help` lists them": "没有命令 {name}；`help` 列出全部命令",
     "Serve POST /planning and POST /generating for other programs.": (
         "为其他程序提供 POST /planning 与 POST /generating。"
@@ -73,7 +73,7 @@ CHINESE: dict[str, str] = {
     "{seconds} s": "{seconds} 秒",
     "bringing {count} variables back from a checkpoint": "正在从检查点恢复 {count} 个变量",
     "  the kernel was kept: process {pid}": "  内核仍然保留：进程 {pid}",
-    "List the kernels that run, and how long those of waiting runs are kept.": (
+    "List the running kernels, and how long those of waiting runs are kept.": (
         "列出正在运行的内核，以及等待中的运行的内核保留到何时。"
     ),
     "End the kernel of this run.": "结束此运行的内核。",
@@ -82,6 +82,6 @@ CHINESE: dict[str, str] = {
     "kept until {time}": "保留到 {time}",
     "at work": "工作中",
     "no kernels run here": "这里没有正在运行的内核",
-    "Interrupt the cell at work; the kernel keeps its variables.": "中断正在运行的单元格；内核保留其变量。",
+    "Interrupt the running cell; the kernel keeps its variables.": "中断正在运行的单元格；内核保留其变量。",
     "interrupted the cell of {run}": "已中断 {run} 的单元格",
 }

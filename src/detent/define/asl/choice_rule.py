@@ -32,8 +32,23 @@ def condition(rule: dict[str, Any], paths: Paths) -> str:
         if key in TESTS:
             said = f"{value} is {TESTS[key]}"
             return said if given else f"not ({said})"
+        if key == "StringMatches":
+            return _matches(value, str(given))
         found = OPERATOR.fullmatch(key)
         if found is not None:
             other = paths.expression(str(given)) if found[3] else json.dumps(given, ensure_ascii=False)
             return f"{value} {COMPARISONS[found[2]]} {other}"
     raise NotCarried(f"the rule {', '.join(key for key in rule if key not in ('Next', 'Variable'))} has no counterpart")
+
+
+def _matches(value: str, pattern: str) -> str:
+    """A text with at most one `*` in it: how it begins and how it ends."""
+    if "\\" in pattern or pattern.count("*") > 1:
+        raise NotCarried("the rule StringMatches with several `*`, or with `\\`, has no counterpart")
+    begin, star, end = pattern.partition("*")
+    if not star:
+        return f"{value} == {json.dumps(begin, ensure_ascii=False)}"
+    said = [f"{value} is string", f"{value} | length >= {len(begin) + len(end)}"]
+    said += [f"{value}[:{len(begin)}] == {json.dumps(begin, ensure_ascii=False)}"] if begin else []
+    said += [f"{value}[-{len(end)}:] == {json.dumps(end, ensure_ascii=False)}"] if end else []
+    return " and ".join(said)

@@ -1,6 +1,6 @@
 """Reference paths and intrinsic functions of Amazon States Language, as expressions.
 
-Only paths that lead to one value are known; what chooses among several (`..`, `[*]`, filters) is told.
+Paths that lead to one value are known, slices, and `[*]` with a name behind it; what searches (`..`, filters) is told.
 """
 
 import json
@@ -8,9 +8,16 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+)\]|\['([^']+)'\]|\[\"([^\"]+)\"\]")
+STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+|\d*:-?\d*)\]|\['([^']+)'\]|\[\"([^\"]+)\"\]")
 WHOLE, PLAIN = re.compile(r"\{\{ (.*) \}\}", re.DOTALL), re.compile(r"[\w.\[\]']+")
 CALL = re.compile(r"States\.(\w+)\((.*)\)\s*$", re.DOTALL)
+EACH = re.compile(r"(\$[^*]*)\[\*\]((?:\.[A-Za-z]\w*)*)")
+
+
+def _refuse(what: str) -> str:
+    raise NotCarried(f"{what} has no counterpart")
+
+
 FUNCTIONS: dict[str, Callable[..., str]] = {
     "JsonToString": lambda value: f"({value}) | tojson",
     "StringToJson": lambda value: f"({value}) | fromjson",
@@ -21,7 +28,7 @@ FUNCTIONS: dict[str, Callable[..., str]] = {
     "ArrayContains": lambda value, item: f"({item}) in ({value})",
     "MathAdd": lambda one, other: f"({one}) + ({other})",
     "StringSplit": lambda value, at: f"({value}) | split({at})",
-    "Hash": lambda value, *_: f"({value}) | sha256",
+    "Hash": lambda value, kind: f"({value}) | sha256" if "SHA-256" in kind else _refuse(f"the hash {kind}"),
 }
 GLOBALS = {"$$.Execution.Id": "run.id", "$$.Execution.Name": "run.id", "$$.State.Name": "run.state"}
 
@@ -63,6 +70,9 @@ class Paths:
             return GLOBALS[path]
         if not path.startswith("$") or path.startswith("$$"):
             raise NotCarried(f"`{path}` has no counterpart")
+        if each := EACH.fullmatch(path):
+            inner = f" | map(attribute='{each[2][1:]}')" if each[2] else ""
+            return f"({self.expression(each[1], root)}{inner})"
         if self.parts is not None and not root:
             return self._part(path[1:], path)
         return (root or self.root) + self._steps(path[1:], path)
@@ -160,7 +170,7 @@ def _format(values: list[str]) -> str:
     """`States.Format('a {} b', x)` as pieces of text put together."""
     if not values:
         raise NotCarried("`States.Format` needs a text")
-    parts, rest = values[0].strip("'\"").split("{}"), values[1:]
+    parts, rest = re.sub(r"\\([{}])", r"\1", values[0].strip("'\"")).split("{}"), values[1:]
     if len(parts) != len(rest) + 1:
         raise NotCarried("`States.Format` has another number of values than of places")
     made = [f"'{parts[0]}'"] if parts[0] else []

@@ -54,7 +54,7 @@ def _tool(work: TaskPlace, state: dict[str, Any], place: Place) -> tuple[str, An
     resource, params = str(state.get("Resource", "")), work.find_given(state, place)
     if "waitForTaskToken" in resource:
         work.note((*place, "Resource"), "it waits for a token: make that a wait state and a signal")
-    function = re.search(r":function:([\w-]+)", resource)
+    function = re.search(r":(?:function|activity):([\w-]+)", resource)
     if "lambda:invoke" in resource and isinstance(params, dict) and "FunctionName" in params:
         called = str(params["FunctionName"])
         function = re.search(r"(?::function:)?([\w-]+)(?::[\w$-]+)?$", called)
@@ -65,6 +65,4 @@ def _tool(work: TaskPlace, state: dict[str, Any], place: Place) -> tuple[str, An
     tail = re.sub(r"\.(sync(:\d)?|waitForTaskToken)$", "", resource).rpartition(":::")[2] or resource
     tool = mend_name((function[1] if function else tail).replace("-", "_"))
     work.tools.add(tool)
-    if not isinstance(params, dict):
-        work.note((*place, "Parameters"), "it is given the whole document; a tool of `tools:` wants each one named")
     return tool, params

@@ -13,10 +13,13 @@ from detent.define.asl.choice_rule import condition
 from detent.define.asl.path_expression import NotCarried, Paths, brace
 from detent.define.asl.state_keys import ERRORS, EVERYWHERE, KEYS, SPLIT, TYPES, WHY
 from detent.define.asl.task_call import Place, make_task
+from detent.define.steps.reference import quote
 from detent.define.value_check import mend_name
 from detent.errors import DefinitionError
 
 DONE, START = "done", "start"
+PASSING = ("Choice", "Wait", "Succeed")
+NOTHING = {"type": "log", "message": "{{ item | tojson }}"}
 NAMES = re.compile(r"\$((?:\.[A-Za-z]\w*)+)")
 
 
@@ -38,7 +41,7 @@ class Translated(NamedTuple):
 def translate_asl(document: Any, name: str) -> Translated:
     """Translate a whole state machine."""
     if not isinstance(document, dict) or "States" not in document or "StartAt" not in document:
-        raise DefinitionError("this is no state machine: it needs `StartAt` and `States`", name)
+        raise DefinitionError("this is not a state machine: it needs `StartAt` and `States`", name)
     if document.get("QueryLanguage") == "JSONata":
         raise DefinitionError("this machine is written in JSONata; only JSONPath can be carried over", name)
     work = _Translation(document)
@@ -50,7 +53,8 @@ def translate_asl(document: Any, name: str) -> Translated:
     made |= work.machine(document, (), "{{ context }}")
     if work.paths.root != "context":
         made["output"] = brace(work.paths.root)
-    return Translated(made, tuple(work.notes), tuple(sorted(work.tools)))
+    whole = json.loads(json.dumps(made))  # no value stands at two places: YAML would write an alias
+    return Translated(whole, tuple(work.notes), tuple(sorted(work.tools)))
 
 
 class _Translation:
@@ -96,7 +100,8 @@ class _Translation:
         then: list[dict[str, Any]] = []  # what is set on the way out, where there are no actions
         match state["Type"]:
             case "Succeed":
-                return {"type": "final", **made}
+                cut = self._pass_on(state, place)
+                return {"type": "final", **made, **({"actions": cut} if cut else {})}
             case "Fail":
                 return {"type": "error", **made, **self._fail(state, place)}
             case "Choice":
@@ -104,11 +109,11 @@ class _Translation:
                 return made
             case "Wait":
                 made |= {"type": "wait", **self._wait(state, place)}
-                then = self._narrow(state, place)
+                then = self._pass_on(state, place)
             case "Pass":
                 made["actions"] = [*self._pass(state, place), *self._narrow(state, place)]
             case "Task":
-                kept = self._keep(state, f"result.{name}", place)
+                kept = self._keep(state, _find_result(state, name), place)
                 made["actions"] = [*make_task(self, state, name, place), *kept, *self._narrow(state, place)]
             case "Parallel":
                 branches, then = self._parallel(state, name, place)
@@ -148,13 +153,18 @@ class _Translation:
     def _catch(
         self, catch: dict[str, Any], name: str, names: dict[str, str], place: Place, *, is_split: bool
     ) -> dict[str, Any]:
-        types = self.error_types(catch, place)
+        wanted: list[str] = catch.get("ErrorEquals") or []
+        own = [one for one in wanted if one not in ERRORS]
+        types = self.error_types({"ErrorEquals": [one for one in wanted if one in ERRORS]}, place)
+        if own:
+            why = f"{', '.join(own)}: a name of the tool's, taken where the error's message has it"
+            self.note((*place, "ErrorEquals"), why)
         if is_split and "tool_failure" in types:
             types.append("branch_failed")  # what a branch or an item failed with is inside of that
         row: dict[str, Any] = {"from": name, "to": names.get(str(catch.get("Next")), DONE), "on": "error"}
-        if types:
-            dotted = " or ".join(f"error.type == '{one}' or '{one}.' in error.type" for one in types)
-            row["condition"] = brace(dotted)
+        if (types or own) and "States.ALL" not in wanted:
+            said = [f"error.type == '{one}' or '{one}.' in error.type" for one in types]
+            row["condition"] = brace(" or ".join([*said, *(f"{quote(one)} in error.message" for one in own)]))
         path = catch.get("ResultPath", "$")
         if path is not None and (variable := self._variable(str(path), (*place, "ResultPath"))):
             told = {"Error": "{{ error.type }}", "Cause": "{{ error.message }}"}
@@ -183,7 +193,7 @@ class _Translation:
         is_bare = self.paths.root == "context" and "." not in found[1][1:]
         return found[1][1:] if is_bare else f"{self.paths.root}{found[1]}"
 
-    def _keep(self, state: dict[str, Any], source: str, place: Place) -> list[dict[str, Any]]:
+    def _keep(self, state: dict[str, Any], source: Paths, place: Place) -> list[dict[str, Any]]:
         """What is done with a result: chosen from, and kept in the document."""
         path = state.get("ResultPath", "$")
         if path is None:
@@ -191,22 +201,28 @@ class _Translation:
         name = self._variable(str(path), (*place, "ResultPath"))
         return [_set(name, self._select(state, source, place))] if name else []
 
-    def _select(self, state: dict[str, Any], source: str, place: Place) -> Any:
+    def _select(self, state: dict[str, Any], source: Paths, place: Place) -> Any:
         """What ResultSelector makes of a result."""
         if "ResultSelector" not in state:
-            return brace(source)
-        return self._template(self.paths, state["ResultSelector"], (*place, "ResultSelector"), source)
+            return source.whole()
+        return self._template(source, state["ResultSelector"], (*place, "ResultSelector"))
 
     def _narrow(self, state: dict[str, Any], place: Place) -> list[dict[str, Any]]:
         """What OutputPath leaves of the document."""
         path = state.get("OutputPath", "$")
-        if path == "$":
-            return []
-        if not self._root_name():
-            self.note((*place, "OutputPath"), "what the run gives is not cut down to a part of it")
-            return []
-        found = self._guard(lambda: self.paths.expression(str(path)), place, "OutputPath") if path is not None else ""
-        return [_set(self._root_name(), brace(found) if found else {})] if found is not None else []
+        return [] if path == "$" else self._cut(self.paths, path, place)
+
+    def _pass_on(self, state: dict[str, Any], place: Place) -> list[dict[str, Any]]:
+        """What a state that has no result leaves of the document."""
+        if state.get("InputPath", "$") == "$":
+            return self._narrow(state, place)
+        return self._cut(self._inside(state, place), state.get("OutputPath", "$"), place)
+
+    def _cut(self, paths: Paths, path: Any, place: Place) -> list[dict[str, Any]]:
+        if path is None or not (paths.root or paths.parts):
+            return [_set(self._root_name(), {})]
+        found = self._guard(lambda: paths.expression(str(path)), place, "OutputPath")
+        return [_set(self._root_name(), brace(found))] if found is not None else []
 
     def _guard(self, make: Any, place: Place, key: str | int) -> Any:
         try:
@@ -215,8 +231,8 @@ class _Translation:
             self.note((*place, key), str(error))
             return None
 
-    def _template(self, paths: Paths, value: Any, place: Place, root: str = "") -> Any:
-        return paths.template(value, lambda key, why: self.note((*place, key), why), root)
+    def _template(self, paths: Paths, value: Any, place: Place) -> Any:
+        return paths.template(value, lambda key, why: self.note((*place, key), why))
 
     def _inside(self, state: dict[str, Any], place: Place) -> Paths:
         """What InputPath makes of the document."""
@@ -253,18 +269,20 @@ class _Translation:
     def _choice(
         self, state: dict[str, Any], name: str, names: dict[str, str], rows: list[dict[str, Any]], place: Place
     ) -> None:
-        inside = self._inside(state, place)
-        if state.get("OutputPath", "$") != "$":
-            self.note((*place, "OutputPath"), "a choice does not cut the document down")
+        inside, cut = self._inside(state, place), self._pass_on(state, place)
+        then = {"on_transition": _on_the_way(cut)} if cut else {}
+        if "Timestamp" in str(state.get("Choices")):
+            why = "moments are compared as texts: write all of them alike, as 2026-01-31T08:00:00Z"
+            self.note((*place, "Choices"), why)
         for number, rule in enumerate(state.get("Choices") or ()):
             said = self._guard(lambda rule=rule: condition(rule, inside), (*place, "Choices"), number)
             target = names.get(str(rule.get("Next")))
             if target is None:
                 self.note((*place, "Choices", number, "Next"), f"there is no state `{rule.get('Next')}`")
             elif said:
-                rows.append({"from": name, "to": target, "condition": brace(said)})
+                rows.append({"from": name, "to": target, "condition": brace(said), **then})
         if state.get("Default") in names:
-            rows.append({"from": name, "to": names[state["Default"]], "condition": "{{ true }}"})
+            rows.append({"from": name, "to": names[state["Default"]], "condition": "{{ true }}", **then})
 
     def _parallel(self, state: dict[str, Any], name: str, place: Place) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """The branches, each with a document of its own, and what is done with what they give."""
@@ -278,7 +296,7 @@ class _Translation:
         if "ResultSelector" not in state and state.get("ResultPath", "$") is not None:
             variable = self._variable(str(state.get("ResultPath", "$")), (*place, "ResultPath"))
             return branches, [_set(variable, [brace(root) for root in roots])] if variable else []
-        return branches, self._keep(state, f"[{', '.join(roots)}]", place)
+        return branches, self._keep(state, Paths(f"[{', '.join(roots)}]"), place)
 
     def _new_id(self, name: str) -> str:
         made = name
@@ -297,13 +315,21 @@ class _Translation:
         self.ids.add(name)
         try:
             actions = list(self._sequence(state.get(key) or {}, (*place, key)))
+            if not actions or self.paths.parts is not None or self.paths.root != f"result.{actions[-1]['id']}":
+                why = "what an item gives is the result of its last task; a loop keeps nothing else"
+                self.note((*place, key), why)
         finally:
             self.paths = outer
-        loop: dict[str, Any] = {"id": name, "type": "for_each", "items": brace(items or "[]"), "actions": actions}
+        loop: dict[str, Any] = {
+            "id": name,
+            "type": "for_each",
+            "items": brace(items or "[]"),
+            "actions": actions or [NOTHING],
+        }
         for said, meant in (("MaxConcurrency", "concurrency"), ("ToleratedFailureCount", "tolerate")):
             if state.get(said):
                 loop[meant] = state[said]
-        return [loop, *self._keep(state, f"result.{name}.items", place)]
+        return [loop, *self._keep(state, Paths(f"result.{name}.items"), place)]
 
     def _sequence(self, machine: dict[str, Any], place: Place) -> Iterator[dict[str, Any]]:
         """The tasks of an iterator, one after the other; only a plain line of them can be done for each item."""
@@ -317,7 +343,7 @@ class _Translation:
             if state.get("Type") == "Task":
                 id = self._new_id(mend_name(str(name)))
                 yield from make_task(self, state, id, here)
-                self.paths = self._after(state, self._select(state, f"result.{id}", here), here)
+                self.paths = self._after(state, self._select(state, _find_result(state, id), here), here)
                 if "Catch" in state:
                     why = "inside a loop a failure ends the item; `tolerate` lets the others go on"
                     self.note((*here, "Catch"), why)
@@ -328,6 +354,10 @@ class _Translation:
             elif state.get("Type") != "Succeed":
                 why = f"a `{state.get('Type')}` inside a Map has no counterpart; make it a workflow of its own"
                 self.note(here, why)
+            path = state.get("OutputPath", "$")
+            find = lambda path=path: self.paths.expression(str(path))  # noqa: E731
+            if path != "$" and (found := self._guard(find, here, "OutputPath")):
+                self.paths = Paths(found)
             name = None if state.get("End") else state.get("Next")
 
     def _after(self, state: dict[str, Any], value: Any, place: Place) -> Paths:
@@ -344,6 +374,13 @@ class _Translation:
             return Paths(value[3:-3])
         self.note((*place, "ResultPath"), f"inside a loop a result is not kept at `{path}`")
         return self.paths
+
+
+def _find_result(state: dict[str, Any], id: str) -> Paths:
+    """What a task gives; that of an invoked function lies under `Payload`, and the tool gives only that."""
+    result = f"result.{id}"
+    is_invoked = "lambda:invoke" in str(state.get("Resource"))
+    return Paths("", {"Payload": brace(result)}) if is_invoked else Paths(result)
 
 
 def _set(name: str, value: Any) -> dict[str, Any]:
@@ -375,11 +412,13 @@ def _all_states(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _replaces(state: dict[str, Any]) -> bool:
-    """Whether a state puts its result in the place of the whole document."""
-    makes = state.get("Type") == "Pass" and state.keys() & {"Result", "Parameters", "InputPath"}
-    gives = state.get("Type") in ("Task", "Map", "Parallel") or makes
-    is_cut = state.get("Type") not in ("Choice", "Succeed", "Fail") and state.get("OutputPath", "$") != "$"
-    return bool(is_cut or (gives and state.get("ResultPath", "$") == "$")) and not state.get("End")
+    """Whether a state puts something else in the place of the whole document."""
+    kind = state.get("Type")
+    makes = kind == "Pass" and state.keys() & {"Result", "Parameters", "InputPath"}
+    gives = kind in ("Task", "Map", "Parallel") or makes
+    is_cut = kind in PASSING and state.get("InputPath", "$") != "$"
+    is_cut = is_cut or kind == "Parallel" or state.get("OutputPath", "$") != "$"
+    return bool(is_cut or (gives and state.get("ResultPath", "$") == "$"))
 
 
 def read_asl(text: str, name: str) -> Any:

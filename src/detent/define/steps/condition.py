@@ -136,7 +136,7 @@ class _Reader:
             case "word" if is_right:  # a bare word stands for itself there
                 return quote(value)
             case "word":
-                raise BadCondition(f"`{value}` is no step; a reference is written `$STEP.json`, a text in quotes")
+                raise BadCondition(f"`{value}` is not a step; a reference is written `$STEP.json`, a text in quotes")
         raise BadCondition(f"`{value}` is not expected here")
 
     def _reference(self, text: str) -> str:

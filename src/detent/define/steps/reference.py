@@ -34,7 +34,7 @@ class StepSource(NamedTuple):
         first, _, rest = path.partition(".")
         if first == "json":
             return f"({self.result} | step_at({quote(rest)}))"
-        return f"({self.result} | step_text)" if path == "stdout" else "none"
+        return f"('null' if {self.result} is none else {self.result} | step_text)" if path == "stdout" else "none"
 
     def has(self, path: str) -> str:
         """An expression for whether there is anything at that path."""

@@ -14,7 +14,7 @@ from detent.define.key_check import Fields
 from detent.define.machine_builder import lean
 from detent.define.problem import cut
 from detent.define.steps.key_table import APPROVAL, INPUT, read_fields
-from detent.define.steps.reference import escape, path_of
+from detent.define.steps.reference import EITHER, escape, path_of
 
 PLAIN = (True, "required")
 DEPTH_MAX = 20
@@ -29,15 +29,23 @@ def read_approval(given: Fields, id: str) -> dict[str, Any] | None:
     if said in PLAIN:
         return base
     if isinstance(said, str):
+        _warn_of_names(given, "approval")
         return {"prompt": said}
     policy = read_fields(given.page, given.at("approval"), said, APPROVAL, "`approval`")
     if policy is None:
         return None
-    items = policy.get("items")
-    if items is not None and not isinstance(items, list):
-        policy.say("items", f"`items` must be a list, not {kind_of(items)}")
     shown = {name: policy[name] for name in ("prompt", "items", "preview") if name in policy}
+    if "items" in shown and not isinstance(shown["items"], list):
+        given.page.warn(policy.at("items"), f"`items` is no list, but {kind_of(shown.pop('items'))}, and is not shown")
+    _warn_of_names(policy, "prompt")
     return base | shown | {new: policy[old] for old, new in IDENTITY.items() if policy.get(old)}
+
+
+def _warn_of_names(given: Fields, key: str) -> None:
+    """The original shows a question as it is written, and so do we: whoever hopes for more is told."""
+    if found := EITHER.search(str(given.get(key, ""))):
+        hint = "give what it is about in `stdin`, or let the output of a step carry the question"
+        given.page.warn(given.at(key), f"`{found[0]}` stays as it is in a question", hint)
 
 
 def approval_question(config: dict[str, Any], text: str = "") -> Question:
@@ -68,6 +76,7 @@ def read_input(given: Fields) -> dict[str, Any] | None:
     asked = read_fields(given.page, given.at("input"), given["input"], INPUT, "`input`")
     if asked is None or "prompt" not in asked or "responseSchema" not in asked:
         return None
+    _warn_of_names(asked, "prompt")
     check_schema(given.page, asked.at("responseSchema"), asked["responseSchema"])
     return asked.values
 

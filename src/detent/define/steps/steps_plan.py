@@ -108,7 +108,7 @@ def read_environment(given: Fields, scope: StepScope) -> dict[str, str]:
         if isinstance(value, (dict, list)):
             given.page.say(given.at("env", name), f"`{name}` must be a text")
         elif "=" in name or "\0" in name or not name:
-            given.page.say(given.at("env", name), "this is no name of an environment variable", at_key=True)
+            given.page.say(given.at("env", name), "this is not the name of an environment variable", at_key=True)
         else:
             word = str(value).lower() if isinstance(value, bool) else str(value)
             made[name] = render_text(word, scope)

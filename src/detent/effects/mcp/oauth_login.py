@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 FOLDER = "oauth"  # in the folder of the servers
 LOGIN_S = 600.0
-PAGE = b"<!doctype html><meta charset=utf-8><title>detent</title><p>Done. You can close this page."
+PAGE = "<!doctype html><meta charset=utf-8><title>detent</title><p>%s You can close this page."
 HEAD_MAX = 16 * 1024
 
 
@@ -104,7 +104,7 @@ class BrowserLogin:
     def __init__(self, show: Callable[[str], None]) -> None:
         self._show = show
         self._came: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
-        self.address = ""
+        self.address, self._state = "", ""
 
     @contextlib.asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
@@ -118,6 +118,7 @@ class BrowserLogin:
 
     async def redirect(self, url: str) -> None:
         """Send the person to where they say yes."""
+        self._state = parse_qs(urlsplit(url).query).get("state", [""])[0]
         self._show(url)
 
     async def callback(self) -> "AuthorizationCodeResult":
@@ -140,11 +141,20 @@ class BrowserLogin:
             head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             target = urlsplit(head.split(" ", 2)[1])
             said = {name: values[0] for name, values in parse_qs(target.query).items()}
-            if target.path == "/callback" and not self._came.done():
+            told, status = PAGE % ("Done." if "code" in said else "Nobody was logged in."), "200 OK"
+            if (
+                target.path != "/callback"
+                or said.get("state", "") != self._state
+                or not said.keys() & {"code", "error"}
+            ):
+                told, status = (
+                    PAGE % "This is not the login that was begun.",
+                    "400 Bad Request",
+                )  # any page may call here
+            elif not self._came.done():
                 self._came.set_result(said)
-            length = f"content-length: {len(PAGE)}\r\n".encode()
-            kind = b"HTTP/1.1 200 OK\r\ncontent-type: text/html; charset=utf-8\r\nconnection: close\r\n"
-            writer.write(kind + length + b"\r\n" + PAGE)
+            kind = "content-type: text/html; charset=utf-8\r\nconnection: close\r\n"
+            writer.write(f"HTTP/1.1 {status}\r\n{kind}content-length: {len(told)}\r\n\r\n{told}".encode())
             await writer.drain()
         writer.close()
 

@@ -49,7 +49,7 @@ class Attempts:
         self.doubts = DoubtRegister(host, self)
         self.is_draining = False
         self._may_begin = True
-        self._crew = TaskPool(host.tasks, self._attempt)
+        self._pool = TaskPool(host.tasks, self._attempt)
 
     def begin(self, live: LoadedRun, contract_id: str) -> None:
         """Carry out a contract whose start is on disk."""
@@ -60,7 +60,7 @@ class Attempts:
             self._never_left(live, contract_id)
         else:
             self._under_way[live.run.id, contract_id] = False
-            live.tasks[contract_id] = self._crew.take(live, contract)
+            live.tasks[contract_id] = self._pool.take(live, contract)
 
     @property
     def is_idle(self) -> bool:
@@ -121,7 +121,7 @@ class Attempts:
                 at_work, timeout=None if until == float("inf") else left, return_when=asyncio.FIRST_COMPLETED
             )
         self._may_begin = False
-        self._crew.clear()
+        self._pool.clear()
         tasks = [task for live in self._host.all_live() for task in live.tasks.values()]
         for task in tasks:
             task.cancel()
@@ -184,9 +184,8 @@ class Attempts:
                 met = None
                 if effect is None or host.claims.gap is not None:
                     met = await self._meet_obstacle(live, effect, contract)
-                moved = met or await call_effect(
-                    effect, contract, secrets, host.clock, live.run.rules, partial(self._linger, live, contract)
-                )
+                linger = partial(self._linger, live, contract)
+                moved = met or await call_effect(effect, contract, secrets, host.clock, live.run.rules, linger, task)
             except asyncio.CancelledError:
                 if mark not in self._aborted:
                     raise  # the host is closing: the contract stays as it is and is recovered later
@@ -204,7 +203,7 @@ class Attempts:
             elif type(moved) is ContractMoved:
                 if notes:
                     moved = replace(moved, sandbox=notes.get("sandbox", ""))
-                self._crew.at_hand(task)
+                self._pool.at_hand(task)
                 self.tell(live, secrets.hide(moved))
         except Exception as error:  # noqa: BLE001  # the last guard: whatever it is, the other runs go on
             self.broke(live, contract.id, error)
@@ -279,9 +278,8 @@ class Attempts:
                 self._host.report(live.run.id, error)
                 return
             self._host.fold(live, not_kept(contract, moved, error))
-        contract = live.run.contract(moved.contract_id)
-        if contract is not None and contract.question is not None and contract.question.reason == "callback":
-            self._hand_up_again(str(contract.question.data.get("run_id")))
+        if moved.question is not None and moved.question.reason == "callback":
+            self._hand_up_again(str(moved.question.data.get("run_id")))
 
     def _hand_up_again(self, run_id: str) -> None:
         """A child that ended before its parent began to wait has called in vain."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
-from detent.core.answer import CALLER
+from detent.core.answer import CALLER, awaits_caller
 from detent.core.contract import Contract
 from detent.core.effect_type import Effect, EffectFailed, PartialFailure, StillRunning
 from detent.core.events import EVIDENCE, ContractMoved, Signalled
@@ -36,11 +36,6 @@ if TYPE_CHECKING:
 
 CRASHED = UnknownOutcome()
 _LATE_MARK, _PROBE_MARK = " late", " probe"
-
-
-def _awaits_caller(contract: Contract) -> bool:
-    asked = contract.question if contract.status is Status.WAITING else None
-    return asked is not None and asked.reason == "callback" and CALLER in asked.data
 
 
 Work = Callable[..., Coroutine[Any, Any, None]]
@@ -199,7 +194,7 @@ class DoubtRegister:
         A call that waits for the program which makes it is offered once more: that program may be there now.
         """
         contract = live.run.contract(contract_id)
-        if contract is not None and _awaits_caller(contract):
+        if contract is not None and awaits_caller(contract):
             self._attempts.tell(live, ContractMoved(contract.id, "resume", actor=CALLER, at=self._host.clock.now()))
             return True
         if contract is None or contract.question is None or contract.question.reason != "outcome_unknown":

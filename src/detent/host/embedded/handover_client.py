@@ -1,4 +1,4 @@
-"""The knock: the caller's side of the door.
+"""The knock: the caller's side of the handover socket.
 
 Before the go nothing is done, whatever becomes of either side. After it only the answer says what was done, or, where
 none comes, the journal.
@@ -186,7 +186,7 @@ class Knock:
 
 
 def _connect(home: Path) -> socket.socket:
-    """A connection to the door of a home; a local one is made at once or not at all."""
+    """A connection to the handover socket of a home; a local one is made at once or not at all."""
     folder, path = address(home)
     peer = socket.socket(socket.AF_UNIX)
     try:
@@ -256,7 +256,7 @@ def result_of(reply: dict[str, Any]) -> Any:
 
 
 def run_of(result: Any) -> Run:
-    """A run as it came through the door."""
+    """A run as it came through the socket."""
     return msgspec.convert(result, Run)
 
 

@@ -1,4 +1,4 @@
-"""The door: verbs handed over a private Unix socket to the process that holds the journal.
+"""The handover socket: verbs handed over a private Unix socket to the process that holds the journal.
 
 One JSON object per line each way, in two phases:
 
@@ -9,7 +9,7 @@ One JSON object per line each way, in two phases:
 
 The holder acts only after the go, and only while the caller is still there: one that dies or gives up before has
 withdrawn its verb, also if the holder was stopped meanwhile and reads of it much later. `{"ping": 2}` is answered at
-once. Only the same user can open the door: the home is 0700, the socket 0600, and the peer's user id is checked.
+once. Only the same user can connect: the home is 0700, the socket 0600, and the peer's user id is checked.
 """
 
 import asyncio

@@ -81,7 +81,7 @@ class Journal(Listing):
                 self.summary = self.summary.replace(f" {name}", " ''")
         except (sqlite3.Error, OSError) as error:
             raise JournalError(f"cannot open the journal {path}: {error}") from None
-        self._runway = WalPreallocation(path) if is_writer and sync == "full" else None
+        self._preallocation = WalPreallocation(path) if is_writer and sync == "full" else None
         self._is_trailing = False  # how SQLite was last told to commit: without waiting for the disk
         self._syncing = threading.Lock()
         self.is_behind = False  # something is written that may not be on disk yet
@@ -93,8 +93,8 @@ class Journal(Listing):
 
     def close(self) -> None:
         """Let go of the file."""
-        if self._runway is not None:
-            self._runway.close()
+        if self._preallocation is not None:
+            self._preallocation.close()
         close_writing(self._db) if self._is_writer else self._db.close()
 
     @contextmanager
@@ -130,8 +130,8 @@ class Journal(Listing):
             roll_back(db)
             raise JournalError(f"{self.path}: {type(error).__name__}: {error}") from error
         self._kept.update([batch.machine.digest for batch in batches if batch.machine is not None])
-        if self._runway is not None:
-            self._runway.roll()
+        if self._preallocation is not None:
+            self._preallocation.roll()
             self.is_behind = self._is_trailing
 
     def _pace(self, trailing: list[bool]) -> None:
@@ -139,18 +139,18 @@ class Journal(Listing):
         for both.
         """
         may_trail = bool(trailing) and all(trailing)
-        if may_trail != self._is_trailing and self._runway is not None:
+        if may_trail != self._is_trailing and self._preallocation is not None:
             self._db.execute(f"pragma synchronous = {'normal' if may_trail else 'full'}")
             self._is_trailing = may_trail
 
     def sync(self) -> None:
         """Wait until everything written is on disk. From any thread."""
         with self._syncing:
-            if not self.is_behind or self._runway is None:
+            if not self.is_behind or self._preallocation is None:
                 return
             self.is_behind = False
             try:
-                self._runway.sync()
+                self._preallocation.sync()
             except OSError as error:
                 self._fault = explain_disk_fault(error, self.path)
 

@@ -243,7 +243,7 @@ def _check_version(db: sqlite3.Connection, path: Path, migrations: Mapping[int, 
     return version
 
 
-_EMPTY = "{} is empty: it was cut off, for a journal is never made empty; put back a copy, or remove it to begin anew"
+_EMPTY = "{} is empty: it was cut off, for a journal is never made empty; put back a copy, or remove it to start again"
 
 
 _CUT_OFF = (

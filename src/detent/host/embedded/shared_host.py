@@ -25,7 +25,7 @@ from detent.core.status import Status
 from detent.core.value import plain
 from detent.errors import JournalError, NoAnswer, Refused
 from detent.host.embedded.adopted_process import bury_orphans
-from detent.host.embedded.argument_check import check_arguments
+from detent.host.embedded.argument_check import HintingHost, check_arguments
 from detent.host.embedded.handover_client import (
     ANSWER_S,
     PAUSE_S,
@@ -52,7 +52,7 @@ from detent.host.run_id import new_run_id
 SUCCESSION_S = 0.25
 
 
-class SharedHost:
+class SharedHost(HintingHost):
     """A host that several processes can open; `detent.open` makes one, and `async with` opens it.
 
     A verb returns when its event is on disk. `Refused` (and `Unknown`, for a name that nothing has) means that nothing
@@ -75,7 +75,7 @@ class SharedHost:
         self.reader = reader or JournalReader(home)
         self._is_reader_ours = reader is None
         self._host: EmbeddedHost | None = None
-        self._door: HandoverSocket | None = None
+        self._socket: HandoverSocket | None = None
         self._burial: asyncio.Task[None] | None = None
         self._ear: Pass | None = None
         self._is_open = self._is_closed = False
@@ -121,7 +121,7 @@ class SharedHost:
 
     async def _take_or_find(self) -> None:
         loop = asyncio.get_running_loop()
-        until = loop.time() + ANSWER_S  # a door may be missing for a moment: its holder comes or leaves
+        until = loop.time() + ANSWER_S  # the socket may be missing for a moment: its holder comes or leaves
         while not self._lock.take():
             try:
                 knock = await Knock.open(self._home)
@@ -140,16 +140,16 @@ class SharedHost:
             **self._settings,
         )
         await host.__aenter__()
-        door = HandoverSocket(host, self._home)
+        socket = HandoverSocket(host, self._home)
         try:
-            await door.open()
+            await socket.open()
         except BaseException as error:
-            await door.close()
+            await socket.close()
             await host.close(0.0)
             if isinstance(error, OSError):
-                raise JournalError(f"cannot open a door in {self._home}: {error}") from None
+                raise JournalError(f"cannot open the handover socket in {self._home}: {error}") from None
             raise
-        self._host, self._door = host, door
+        self._host, self._socket = host, socket
         if self._is_program and adopt_orphans():  # a program that somebody else wrote may have children of its own
             self._burial = asyncio.create_task(bury_orphans())
         host.onlookers.ear = self._ear
@@ -163,14 +163,14 @@ class SharedHost:
         if self._host is None:
             self._close_reader()
             return
-        host, door, self._host, self._door = self._host, self._door, None, None
+        host, socket, self._host, self._socket = self._host, self._socket, None, None
         if self._burial is not None:
             self._burial.cancel()
         try:
             await host.finish(None if is_hurried else float("inf") if grace_s is None else grace_s)
         finally:
-            if door is not None:
-                await door.close()  # before the lock: afterwards the door in this home is the next holder's
+            if socket is not None:
+                await socket.close()  # before the lock: afterwards the socket in this home is the next holder's
             self._close_reader()
             host.let_go()
 
@@ -376,7 +376,7 @@ class SharedHost:
 
     async def _hand_over(self, verb: str, given: dict[str, Any]) -> dict[str, Any] | None:
         """What the process that holds the journal says to a verb; None when that has become this one."""
-        # What goes through the door must be what a host would take: JSON on its own would make null of NaN.
+        # What goes through the socket must be what a host would take: JSON on its own would make null of NaN.
         by: By = given.get("by", "")
         proof: dict[str, Any] = {"token": self._token} if self._token else {}
         if isinstance(by, Identity):

@@ -1,4 +1,4 @@
-"""The runway: zeros written past the used part of the write-ahead log, so that commits only overwrite.
+"""Preallocation: zeros written past the used part of the write-ahead log, so that commits only overwrite.
 
 An fsync of a file that has grown must also commit the file system's own journal, which costs twice the processor time
 and, beside other writers, ten times the wait. SQLite grows its log frame by frame until the first checkpoint; we write

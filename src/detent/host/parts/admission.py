@@ -5,6 +5,8 @@ everything is open, except that nothing which a step has started may answer.
 """
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -133,3 +135,14 @@ def _describe_refusal(who: Identity, verb: str) -> str:
     if who.known == "step":
         return f"nothing that a step has started may {WORDS[verb]}; a person has to, outside of it"
     return f"the system does not show where this comes from, so it may not {WORDS[verb]}; log in, or give a token"
+
+
+def describe_voucher(who: Identity) -> str:
+    """What vouches for a name, as an event keeps it; what one run does to another is nobody's word."""
+    return "" if who.known == "detent" else who.known_by
+
+
+def sign_answer(answer: Mapping[str, Any], who: Identity) -> dict[str, Any]:
+    """An answer with who gave it, in place of whatever it says about that itself."""
+    about = {"by": who.name, "known_by": describe_voucher(who), "spoken_by": who.spoken_by}
+    return {name: value for name, value in {**answer, **about}.items() if value or name not in about}

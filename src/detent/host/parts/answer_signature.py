@@ -65,7 +65,7 @@ async def check_signed(journal: AnyJournal, people: People | None, answer: Answe
         return
     said = _read(given.payload)
     if abs(said.time - at) > NEAR_S:
-        raise BadSignature(f"the signature was made {abs(said.time - at):.0f} s away from now; sign this answer anew")
+        raise BadSignature(f"the signature was made {abs(said.time - at):.0f} s away from now; sign this answer again")
     if people is None:
         raise BadSignature("this home knows nobody's keys; `detent people add NAME --role approver --key FILE`")
     person = people.by_name.get(who.speaker)

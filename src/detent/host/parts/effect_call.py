@@ -43,13 +43,19 @@ def _judge_cut_off(contract: Contract, limit: Limit, at: float) -> ContractMoved
 
 
 async def call_effect(
-    effect: Effect | None, contract: Contract, secrets: Secrets, clock: Clock, rules: int, linger: Linger
+    effect: Effect | None,
+    contract: Contract,
+    secrets: Secrets,
+    clock: Clock,
+    rules: int,
+    linger: Linger,
+    task: asyncio.Task[None] | None = None,
 ) -> ContractMoved | UnknownOutcome:
     """What calling the effect comes to: an event, or the doubt whether it happened."""
     if effect is None:
         missing = f"there is no effect `{contract.effect}` here"
         return make_failure(contract, "tool_failure.not_found", missing, clock.now())
-    limit = Limit(clock, contract.timeout_s)
+    limit = Limit(clock, contract.timeout_s, task)
     try:
         given = contract
         if contract.input and secrets.find(contract.input):

@@ -24,9 +24,9 @@ class Limit:
 
     __slots__ = ("_alarm", "_task", "is_over")
 
-    def __init__(self, clock: Clock, timeout_s: float) -> None:
+    def __init__(self, clock: Clock, timeout_s: float, task: asyncio.Task[None] | None = None) -> None:
         self.is_over = False
-        self._task = asyncio.current_task()
+        self._task = task or asyncio.current_task()
         self._alarm = clock.call_at(clock.now() + timeout_s, self) if timeout_s else None
 
     @property

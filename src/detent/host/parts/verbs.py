@@ -34,7 +34,7 @@ from detent.core.run import Run
 from detent.core.value import digest, plain
 from detent.errors import BadSignature, NotPermitted, NotWaiting, Refused
 from detent.host.concurrency_group import Entering, enter_again, enter_new, leave, mark_of, take_place
-from detent.host.parts.admission import Admission
+from detent.host.parts.admission import Admission, describe_voucher, sign_answer
 from detent.host.parts.anchor import anchor
 from detent.host.parts.answer_signature import check_meaning, check_signed, keep_signed
 from detent.host.parts.child import CHILD, declarations
@@ -51,8 +51,8 @@ from detent.host.parts.run_reader import RunReader
 from detent.host.parts.secret_box import SecretKeeper
 from detent.host.people import DOUBT, RECORD_ID
 from detent.host.policy_check import Rulings
+from detent.host.rate_slot import take_slots
 from detent.host.run_id import check_run_id, new_run_id
-from detent.host.shared_rate import take_slots
 
 NAME_MAX = 200  # of a name that somebody who may not answer gives
 
@@ -177,7 +177,7 @@ class Verbs(ABC):
                 input=filled,
                 effects=declarations(machine, known_effects),
                 by=who.name,
-                known_by=_describe_voucher(who),
+                known_by=describe_voucher(who),
                 spoken_by=who.spoken_by,
                 session=session,
                 source=source,
@@ -224,7 +224,7 @@ class Verbs(ABC):
         return await self._tell(live, self._make_signal(name, plain(dict(data or {}), "data"), who, id))
 
     def _make_signal(self, name: str, data: dict[str, Any], who: Identity, id: str) -> Signalled:
-        return Signalled(name, data, who.name, self.clock.now(), id, _describe_voucher(who), who.spoken_by)
+        return Signalled(name, data, who.name, self.clock.now(), id, describe_voucher(who), who.spoken_by)
 
     async def answer(
         self, run_id: str, contract_id: str, answer: Mapping[str, Any], *, id: str = "", by: By = ""
@@ -234,7 +234,7 @@ class Verbs(ABC):
         verb = "settle" if answer.get("outcome") in DOUBT else "answer"
         try:
             who = self.admission.admit(verb, given, run_id)
-            return await self._answer(run_id, contract_id, _sign(answer, who), id, who)
+            return await self._answer(run_id, contract_id, sign_answer(answer, who), id, who)
         except NotPermitted as error:
             verb = "sign" if isinstance(error, BadSignature) else verb
             await self.note_attempt(run_id, contract_id, verb, given, str(error))
@@ -309,7 +309,7 @@ class Verbs(ABC):
             return
         if self.is_lingering(*doubted):
             raise Refused(
-                f"the call of `{doubted[1]}` cannot be stopped and still goes on; what comes of it will be told"
+                f"the call of `{doubted[1]}` cannot be stopped and still goes on; its result will be reported"
             )
 
     async def cancel(self, run_id: str, *, by: By = "", reason: str = "", id: str = "") -> Run:
@@ -437,14 +437,3 @@ class Verbs(ABC):
         closed = await close_gap(self, lambda data: self._make_signal(CLOSE, data, who, ""), comment)
         self.gap = open_gap(self.journal)
         return closed
-
-
-def _describe_voucher(who: Identity) -> str:
-    """What vouches for a name, as an event keeps it; what one run does to another is nobody's word."""
-    return "" if who.known == "detent" else who.known_by
-
-
-def _sign(answer: Mapping[str, Any], who: Identity) -> dict[str, Any]:
-    """An answer with who gave it, in place of whatever it says about that itself."""
-    about = {"by": who.name, "known_by": _describe_voucher(who), "spoken_by": who.spoken_by}
-    return {name: value for name, value in {**answer, **about}.items() if value or name not in about}

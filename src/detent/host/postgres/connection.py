@@ -67,7 +67,7 @@ def read_address(address: str) -> dict[str, Any]:
     try:
         return dict(conninfo_to_dict(address))
     except psycopg.Error:
-        raise Refused("this is no address of a database; write postgresql://HOST/DATABASE") from None
+        raise Refused("this is not the address of a database; write postgresql://HOST/DATABASE") from None
 
 
 def describe_address(known: dict[str, Any]) -> str:

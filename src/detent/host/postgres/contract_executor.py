@@ -14,6 +14,7 @@ import psycopg
 from msgspec.structs import replace
 
 from detent.core import progress
+from detent.core.answer import CALLER, awaits_caller
 from detent.core.contract import Contract, Failure
 from detent.core.effect_type import Effect, EffectFailed, Outcome, PartialFailure, StillRunning
 from detent.core.events import EVIDENCE, RULES, ContractMoved, Event, Signalled
@@ -374,14 +375,16 @@ class Crew:
         await self.probe(run_id, contract_id, effect)
 
     async def probe(self, run_id: str, contract_id: str, effect: Effect | None = None) -> bool:
-        """Ask the probe of an open doubt now; whether that settled it."""
+        """Ask the probe of an open doubt now; whether that settled it. A call that waits for its program is offered."""
         live, clock = await self._host.look(run_id), self._host.clock
         contract = live.run.contract(contract_id)
+        if contract is not None and awaits_caller(contract):
+            await self._host.fold(live, lambda _: [ContractMoved(contract_id, "resume", actor=CALLER, at=clock.now())])
+            return True
         if contract is None or contract.question is None or contract.question.reason != "outcome_unknown":
             raise NotWaiting(f"contract `{contract_id}` of run {run_id} is not in doubt")
-        asked = contract.question.data
+        asked, effect = contract.question.data, effect or self._host.find_effect(live, contract)
         may_deny = clock.now() >= float(asked.get("lands_until", 0.0))
-        effect = effect or self._host.find_effect(live, contract)
         found = await self._probe(live, effect, contract_id, "cause" not in asked, may_deny=may_deny)
         if not found:
             return False

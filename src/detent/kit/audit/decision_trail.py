@@ -52,7 +52,7 @@ def parse_time(text: str, name: str, now: float | None = None) -> float | None:
         return (time.time() if now is None else now) - ago
     with suppress(ValueError, OverflowError, OSError):
         return datetime.fromisoformat(text).timestamp()
-    raise Refused(f"{name}: `{text[:40]}` is no time; {WAYS}")
+    raise Refused(f"{name}: `{text[:40]}` is not a time; {WAYS}")
 
 
 def list_runs(reader: Reader, since: float | None = None, run_id: str = "") -> Iterator[Summary]:

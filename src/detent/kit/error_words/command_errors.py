@@ -26,7 +26,7 @@ CHINESE = {
     "or on the page": "`{0}` 无法撤回，所以不能通过 MCP 决定：请由人用 `detent approve {1} {2}` 或在页面上回答",
     "`{}` has no schedule, so there is nothing to catch up with": "`{0}` 没有时间表，所以没有什么可补跑的",
     "`{}` is async: `await` the ticket": "`{0}` 是异步的：请 `await` 该凭据",
-    "`{}` is no status; one of {}": "`{0}` 不是状态；可用的值：{1}",
+    "`{}` is not a status; one of {}": "`{0}` 不是状态；可用的值：{1}",
     "`{}` is not a YAML workflow file inside the served folder": "`{0}` 不是所服务文件夹中的 YAML 工作流文件",
     "`{}` is not async, and waiting for it here would stop the journal: use a thread": (
         "`{0}` 不是异步的，在这里等待会使日志停住：请使用线程"
@@ -35,7 +35,14 @@ CHINESE = {
     "a guard at a server's address needs the package httpx2: pip install 'detent[client]'": (
         "通过服务器地址的保护需要 httpx2 包：pip install 'detent[client]'"
     ),
-    "an argument cannot be written down as JSON: {}": "有一个参数不能写成 JSON：{0}",
+    "an argument cannot be written down as JSON: {}; what is no part of the call is named in leave_out": "有一个参数不能写成 JSON：{0}；不属于调用的参数请写进 leave_out",
+    "`{}` yields, and does its work after the call; guard a function that returns": "`{0}` 是生成器，调用之后才做事；请守护一个会返回的函数",
+    "argument `{}` does not fit: {}": "参数 `{0}` 不合适：{1}",
+    "the arguments are no JSON: {}": "这些参数不是 JSON：{0}",
+    "the arguments are no object of JSON": "这些参数不是 JSON 对象",
+    "the journal of {} is in a database; start `detent serve` with that home, and give the guard its address": "{0} 的日志在数据库中；请用该目录启动 `detent serve`，并把它的地址交给 guard",
+    "`{}` cannot be the name of a server: letters, digits, `_`, `-`": "`{0}` 不能作为服务器的名称：只能用字母、数字、`_`、`-`",
+    "two of the servers would have one name here; rename one of them": "其中两个服务器在这里会重名；请改其中一个的名称",
     "call `{}` of `{}` was made with other arguments before": "`{1}` 的调用 `{0}` 之前用了别的参数",
     "cannot read a key from {}: {}": "无法从 {0} 读取密钥：{1}",
     "contract `{}` of run {} has no open question; open: {}": "运行 {1} 的契约 `{0}` 没有待答的问题；待答的有：{2}",
@@ -91,7 +98,7 @@ CHINESE = {
     "{} (give {}, or --input JSON)": "{0}（请给出 {1}，或 --input JSON）",
     "{} does not talk to programs": "{0} 不与程序对话",
     "{} is empty, or longer than {} characters": "{0} 是空的，或长于 {1} 个字符",
-    "{} is no server of detent, or an older one": "{0} 不是 detent 的服务器，或者版本较旧",
+    "{} is not a detent server, or is an older one": "{0} 不是 detent 的服务器，或者版本较旧",
     "{} is not guarded; decorate it with @guard.tool(…)": "{0} 未受保护；请用 @guard.tool(…) 修饰它",
     "{} is not one SSH public key; it is the file whose name ends in .pub": (
         "{0} 不是一个 SSH 公钥；公钥是名称以 .pub 结尾的文件"

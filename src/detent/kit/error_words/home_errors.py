@@ -6,7 +6,7 @@ CHINESE = {
     "a home is a folder, or a database: write postgresql://HOST/DATABASE": (
         "主目录是一个文件夹或一个数据库：请写 postgresql://主机/数据库"
     ),
-    "this is no address of a database; write postgresql://HOST/DATABASE": (
+    "this is not the address of a database; write postgresql://HOST/DATABASE": (
         "这不是数据库的地址；请写成 postgresql://HOST/DATABASE"
     ),
     "an address with a password is seen in the list of processes; give the password in PGPASSWORD, in a password file"
@@ -102,7 +102,7 @@ CHINESE = {
     "nothing that a step has started may {}; a person has to, outside of it": "步骤启动的程序都不能这样做（{0}）；必须由人在步骤之外来做",
     "the system does not show where this comes from, so it may not {}; log in, or give a token": "系统没有显示它来自哪里，因此它不能这样做（{0}）；请登录，或提供令牌",
     "the journal {} {}. What was here: {}. {}": "日志 {0} {1}。原来这里有：{2}。{3}",
-    "the sandbox `{}`, which {} asks for, cannot be had here: {}; {}": "{1} 要求的沙箱 `{0}` 在这里无法使用：{2}；{3}",
+    "the sandbox `{}`, which {} asks for, is not available here: {}; {}": "{1} 要求的沙箱 `{0}` 在这里无法使用：{2}；{3}",
     "there is a `{}` already; `detent people change {}` changes them": "已经有 `{0}` 了；用 `detent people change {1}` 来变更",
     "there is a journal in {}; --over puts the backup in its place and keeps that one aside": (
         "{0} 中已有日志；--over 会用备份代替它，并把它另存"
@@ -123,7 +123,7 @@ CHINESE = {
     ),
     "the signature is for another {}; sign this answer": "这个签名是为另一个 {0} 做的；请为这个回答签名",
     "the signature is not of `{}`, or not for this text": "这个签名不是 `{0}` 的，或不是为这段文本做的",
-    "the signature was made {} s away from now; sign this answer anew": "这个签名的时间与现在相差 {0} 秒；请重新签名",
+    "the signature was made {} s away from now; sign this answer again": "这个签名的时间与现在相差 {0} 秒；请重新签名",
     "this home knows nobody's keys; `detent people add NAME --role approver --key FILE`": (
         "这个 home 不知道任何人的密钥；`detent people add NAME --role approver --key FILE`"
     ),
@@ -154,7 +154,7 @@ CHINESE = {
     "{} runs cannot be read; the first: {}": "有 {0} 个运行无法读取；第一个：{1}",
     "{} would write to {}: it is not a backup that detent made": "{0} 会写到 {1}：它不是 detent 做的备份",
     "{}, line {}: this is not an anchor ({})": "{0} 第 {1} 行：这不是锚点（{2}）",
-    "{}: `{}` is no time; {}": "{0}：`{1}` 不是时间；{2}",
+    "{}: `{}` is not a time; {}": "{0}：`{1}` 不是时间；{2}",
     "the home is not at {} any more, so no sandbox can keep programs from it; put it back": (
         "主目录已经不在 {0}，沙箱无法让程序远离它；请把它放回去"
     ),
@@ -163,6 +163,10 @@ CHINESE = {
     "what was pasted is not JSON: {}": "粘贴的内容不是 JSON：{0}",
     'paste a block such as {"mcpServers": {"git": {"command": "mcp-server-git"}}}': '请粘贴形如 {"mcpServers": {"git": {"command": "mcp-server-git"}}} 的内容',
     "{} has no line `servers:`; put this under its servers:\n{}": "{0} 里没有 `servers:` 这一行；请把下面的内容放到它的服务器之下：\n{1}",
-    "{} is not JSON ({}); nothing was changed": "{0} 不是 JSON（{1}）；没有改动任何内容",
-    "{}: `{}` is no mapping of servers; nothing was changed": "{0}：`{1}` 不是服务器的映射；没有改动任何内容",
+    "{} is not {} ({}); nothing was changed": "{0} 不是 {1}（{2}）；没有改动任何内容",
+    "{} is not a JSON object; nothing was changed": "{0} 不是 JSON 对象；没有改动任何内容",
+    "{} has other servers called {}; nothing was changed": "{0} 中已有名为 {1} 的其他服务器；没有改动任何内容",
+    "{}. The entry, to be put in by hand (here as JSON): {}": "{0}。要手工写入的条目（此处为 JSON）：{1}",
+    "{}: `{}` is written in a way that detent does not change; nothing was changed": "{0}：`{1}` 的写法 detent 不会改动；没有改动任何内容",
+    "{}: `{}` is not a mapping of servers; nothing was changed": "{0}：`{1}` 不是服务器的映射；没有改动任何内容",
 }

@@ -2,11 +2,12 @@
 
 CHINESE = {
     "a batch names every question once": "一批中每个问题只能列一次",
-    "`{}` of run {} is no plain approval: doubts, forms, repeats and what must be signed are answered one by one": "运行 {1} 的 `{0}` 不是普通审批：存疑、表单、重复以及必须签名的需逐个回答",
+    "`{}` of run {} is not a plain approval: doubts, forms, repeats and what must be signed are answered one by one": "运行 {1} 的 `{0}` 不是普通审批：存疑、表单、重复以及必须签名的需逐个回答",
     "a batch holds one action of one version of a definition; these are several": "一批只能包含同一定义版本的同一动作；这里有多个",
     "`{}` needs `{}`": "`{0}` 需要 `{1}`",
     "say which runs: `runs`, or `where`, `text`, `status` or `machine`": "请指明哪些运行：`runs`，或 `where`、`text`、`status`、`machine`",
     "say which runs: `--where`, `--text`, `--status` or `--machine`": "请指明哪些运行：`--where`、`--text`、`--status` 或 `--machine`",
+    "`{}` may already have happened. Did it?": "`{0}` 可能已经发生。它发生了吗？",
     "it has no open doubt": "它没有存疑的调用",
     "it has moved on since it was looked at": "查看之后它已有变动",
     "it takes no `{}` now": "它现在不接受 `{0}`",
@@ -52,7 +53,7 @@ CHINESE = {
     "this program has no stream open here; open it first": "此程序在这里没有打开的流；请先打开",
     "{} programs are here already, which is the most this server takes": "这里已有 {0} 个程序，这是此服务器的上限",
     "nobody waits for that reply any more": "已没有人等待这个答复",
-    "run {} is no call of `{}`": "运行 {0} 不是对 `{1}` 的调用",
+    "run {} is not a call of `{}`": "运行 {0} 不是对 `{1}` 的调用",
     "{} cannot be the name of a tool; take one such as `bank.pay`": "{0} 不能作为工具的名称；请用例如 `bank.pay` 的名称",
     "a call has `args`, a mapping, and no negative times": "一次调用须有 `args`（映射），且时间不能为负",
     "there is no call `{}`": "没有名为 `{0}` 的调用",

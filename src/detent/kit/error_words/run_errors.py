@@ -42,7 +42,7 @@ CHINESE = {
     "there is no doubt about `{}`: it has not been done yet; say {}": "`{0}` 没有疑问：它还没有做；请给出 {1}",
     "`{}` waits for {}, not for a person": "`{0}` 在等 {1}，不是在等人",
     "the time for an answer to `{}` is over": "答复 `{0}` 的时间已过",
-    "the call of `{}` cannot be stopped and still goes on; what comes of it will be told": "`{0}` 的调用无法停止，仍在进行；结果出来时会告知",
+    "the call of `{}` cannot be stopped and still goes on; its result will be reported": "`{0}` 的调用无法停止，仍在进行；结果出来时会告知",
     "what `{}` gave is read later: {}; say it in `result`, with null for what it did not give": "`{0}` 给出的内容稍后会被读取：{1}；请在 `result` 中说明，没有给出的写 null",
     "a run can be migrated only once all that is tried again has begun": "只有当所有重试的部分都已开始后，运行才能迁移",
     # alarms

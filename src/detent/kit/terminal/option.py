@@ -88,7 +88,7 @@ def complete(ctx: click.Context, _param: click.Parameter, incomplete: str) -> li
 run_argument = click.argument("run", metavar="RUN", shell_complete=complete)
 contract_argument = click.argument("contract", metavar="[CONTRACT]", default="")
 fragment_option = click.option(
-    "--fragment", "is_fragment", is_flag=True, help=_("Take a part of a workflow: it begins at its first state.")
+    "--fragment", "is_fragment", is_flag=True, help=_("Accept a part of a workflow; it begins at its first state.")
 )
 by_option = click.option(
     "--by", default=user, metavar="NAME", help=_("Your name in the journal; by default your user name.")

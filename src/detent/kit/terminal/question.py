@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from detent.kit.call_evidence import Rows, explain_doubt, lines_of
+from detent.kit.error_translation import translate_error
 from detent.kit.homoglyphs import look_alikes
 from detent.kit.language import _
 from detent.kit.safe_text import brief, call_lines, pad, visible, when, wide
@@ -22,8 +23,9 @@ def render_question(
     answered where it stands, so that neither numbers nor commands are of use.
     """
     yield "", ""
+    is_own = question["reason"] == "outcome_unknown"  # all else is in the words of its author
     for line in question["question"].split("\n"):
-        yield f"  │ {visible(line)}", "yellow"
+        yield f"  │ {visible(translate_error(line) if is_own else line)}", "yellow"
     for name, value in _rows(caller, question, is_filled_in, is_brief):
         yield f"  {pad(name, LABEL_WIDTH)} {value}", ""
     yield "", ""

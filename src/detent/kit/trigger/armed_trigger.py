@@ -201,7 +201,7 @@ async def _arm_one(
 
 
 async def pause(host: Host, armed: ArmedTrigger, by: By) -> None:
-    """Let a trigger start nothing until it is resumed."""
+    """Pause a trigger: it starts nothing until it is resumed."""
     await host.signal(armed.id, PAUSE, by=by)
 
 

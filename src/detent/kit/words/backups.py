@@ -4,21 +4,21 @@ CHINESE: dict[str, str] = {
     "Copy the home into one file, while runs go on, and check the copy.": (
         "把主目录备份成一个文件（运行照常进行），并检查副本。"
     ),
-    "Put a backup in the home's place; nothing is repeated silently after that.": (
+    "Replace the home with a backup; after that, nothing is repeated without asking.": (
         "把备份放回主目录的位置；此后不会悄悄重做任何事。"
     ),
     "Move the home to another folder.": "把主目录移到另一个文件夹。",
     "Publish one digest over all runs, so that a deletion is noticed.": "发布覆盖所有运行的一个摘要，使删除能被发现。",
-    "Replace a file that is there.": "替换已有的文件。",
-    "If FILE is a folder: keep only so many of the backups in it.": "若 FILE 是文件夹：其中只保留这么多个备份。",
-    "--keep goes with a folder; {file} is none": "--keep 要与文件夹一起用；{file} 不是文件夹",
+    "Replace an existing file.": "替换已有的文件。",
+    "If FILE is a folder: keep only this many backups in it.": "若 FILE 是文件夹：其中只保留这么多个备份。",
+    "--keep needs a folder; {file} is not one": "--keep 要与文件夹一起用；{file} 不是文件夹",
     "{file}: {runs} runs, {events} events, {size} kB; hashes and claims checked": (
         "{file}：{runs} 个运行，{events} 个事件，{size} kB；哈希与占用记录均已检查"
     ),
     "not in it: {names}": "未包含：{names}",
     "removed: {file}": "已删除：{file}",
-    "Take the place of a journal that is there; it is kept aside.": "取代已有的日志；原日志会保留在一旁。",
-    "Ask no more about calls that the backup could not know.": "不再询问备份无从知道的调用。",
+    "Replace an existing journal; the old one is kept aside.": "取代已有的日志；原日志会保留在一旁。",
+    "Stop asking about calls that the backup could not know of.": "不再询问备份无从知道的调用。",
     "say either the FILE to restore, or --close-gap": "请给出要恢复的 FILE，或 --close-gap",
     "{home}: restored as of {clock}, {runs} runs, epoch {epoch}": (
         "{home}：已恢复到 {clock}，{runs} 个运行，第 {epoch} 纪元"
@@ -37,7 +37,7 @@ CHINESE: dict[str, str] = {
     "there is no gap: this journal was not restored, or that is closed already": (
         "没有缺口：这份日志没有恢复过，或缺口已关闭"
     ),
-    "Where the home is to be; new or empty.": "主目录的新位置；须是新的或空的文件夹。",
+    "The new folder; it must be new or empty.": "主目录的新位置；须是新的或空的文件夹。",
     "moved to {home}; give --home or DETENT_HOME from now on": "已移到 {home}；今后请给出 --home 或 DETENT_HOME",
     "Where the anchor is kept.": "锚点保存在哪里。",
     "Sign it with this SSH key.": "用这把 SSH 密钥签名。",
@@ -63,9 +63,9 @@ CHINESE: dict[str, str] = {
         "--head 单独使用；--anchor 与 --verify 一起用，针对所有运行"
     ),
     "--signers goes with --verify": "--signers 要与 --verify 一起用",
-    "Write backups into this folder again and again.": "定期把备份写入这个文件夹。",
+    "Write a backup into this folder at regular intervals.": "定期把备份写入这个文件夹。",
     "With --backup: how often, like 1h (the default).": "与 --backup 一起用：间隔，如 1h（默认）。",
-    "With --backup: how many stay; 24 by default.": "与 --backup 一起用：保留多少个；默认 24。",
+    "With --backup: how many are kept; 24 by default.": "与 --backup 一起用：保留多少个；默认 24。",
     "perhaps done between {since} and {until}; run {run_id} has the restore on record": (
         "可能在 {since} 到 {until} 之间做过；恢复记录在运行 {run_id}"
     ),

@@ -7,7 +7,7 @@ CHINESE: dict[str, str] = {
     "The port of a server that is started; by default the first free one from {port} on.": (
         "所启动服务器的端口；默认为从 {port} 起第一个空闲端口。"
     ),
-    "Print the link, and open no browser.": "只打印链接，不打开浏览器。",
+    "Print the link instead of opening a browser.": "只打印链接，不打开浏览器。",
     "The editor is at {address}": "编辑器在 {address}",
     "The server of this project shows it:": "本项目的服务器会显示它：",
 }

@@ -1,7 +1,7 @@
 """Sentences in which a definition is told, in Simplified Chinese."""
 
 CHINESE: dict[str, str] = {
-    "Tell a definition in sentences, for whoever must agree to it.": "用句子讲述一个定义，供需要审批的人阅读。",
+    "Explain a definition in plain sentences, for whoever must approve it.": "用句子讲述一个定义，供需要审批的人阅读。",
     "`{name}`:": "`{name}`：",
     "Once it is armed, it starts by itself at {times}.": "启用之后，它会按 {times} 自行启动。",
     "Once it is armed, a signed message to the {hook} starts it.": "启用之后，发往 {hook} 的签名消息会启动它。",

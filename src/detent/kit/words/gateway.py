@@ -5,7 +5,7 @@ CHINESE: dict[str, str] = {
         "把你的 MCP 服务器的工具置于契约之后，再提供给任何 MCP 客户端。"
     ),
     "Serve over streamable HTTP on this port.": "在此端口上通过可流式 HTTP 提供服务。",
-    "The page where questions are answered, to be told to clients.": "回答问题的网页地址，会告诉客户端。",
+    "The address of the page where questions are answered, for clients to show.": "回答问题的网页地址，会告诉客户端。",
     "the gateway serves at {address}": "网关正在 {address} 提供服务",
     "The gateway speaks MCP on its standard input and output: an MCP client starts it.": (
         "网关在标准输入输出上使用 MCP：由 MCP 客户端启动它。"
@@ -32,7 +32,7 @@ CHINESE: dict[str, str] = {
     "Nothing was written; `--yes` takes it as it is.": "没有写入任何内容；`--yes` 会照此采用。",
     "{file} cannot be read: {problem}": "无法读取 {file}：{problem}",
     "Paste the block of JSON, then Ctrl-D:": "粘贴 JSON，然后按 Ctrl-D：",
-    "Decide a call that is described on standard input.": "裁决标准输入中描述的一次调用。",
+    "Decide on the call that standard input describes.": "裁决标准输入中描述的一次调用。",
     "How many seconds to wait for a person.": "等人回答多少秒。",
     "This goes into {file}.": "请写入 {file}。",
     "Codex runs a hook only once you have trusted it (/hooks); until then its calls are not asked about.": (

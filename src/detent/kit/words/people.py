@@ -4,9 +4,9 @@ CHINESE: dict[str, str] = {
     "Say who may do what here, and how each of them is recognised.": "说明这里谁可以做什么，以及如何认出每个人。",
     "Print the JSON Schema of workflow files, policies or people files.": "输出工作流、策略或人员文件的 JSON Schema。",
     "Take it away instead.": "改为取消。",
-    "What they may do; several times.": "他们可以做什么；可多次给出。",
-    "A group they are in; several times.": "他们所在的组；可多次给出。",
-    "Somebody in whose name they may answer.": "他们可以代其回答的人。",
+    "A role they have; may be repeated.": "他们拥有的角色；可多次给出。",
+    "A group they are in; may be repeated.": "他们所在的组；可多次给出。",
+    "Somebody they may answer for.": "他们可以代其回答的人。",
     "A file with their SSH public key.": "含有其 SSH 公钥的文件。",
     "Their user name on this machine.": "他们在本机的用户名。",
     "Their name as a trusted proxy passes it on.": "受信任的代理传来的名字。",
@@ -20,16 +20,16 @@ CHINESE: dict[str, str] = {
     "A key they lose.": "要取消的公钥。",
     "Give a person roles, or take them away.": "给一个人角色，或取消角色。",
     "Put a person into groups, or take them out.": "把一个人加入组，或移出组。",
-    "Make a new token for a person; it is shown once, and the old one ends.": (
+    "Make a new token for a person; it is shown once, and the old one stops working.": (
         "为一个人生成新令牌；只显示一次，旧令牌随即失效。"
     ),
-    "Make a link that logs a person in to the page, once and within ten minutes.": (
+    "Make a link that logs a person in to the page; it works once, for ten minutes.": (
         "生成让某人登录页面的链接，仅限一次且十分钟内有效。"
     ),
     "Where the server is; http://127.0.0.1:8410 by default.": "服务器的地址；默认 http://127.0.0.1:8410。",
     "This link logs {name} in, once and within ten minutes:": "此链接可让 {name} 登录，仅限一次且十分钟内有效：",
     "Remove a person.": "移除一个人。",
-    "Put an edit by hand of the people file into the journal.": "把对人员文件的手工修改记入日志。",
+    "Record a manual edit of the people file in the journal.": "把对人员文件的手工修改记入日志。",
     "List the people.": "列出所有人。",
     "There are no people here: names are only claimed. Begin with: {command}": (
         "这里没有登记人员：名字只是自称。这样开始：{command}"

@@ -17,10 +17,10 @@ CHINESE: dict[str, str] = {
     "Test a policy on past calls, or propose rules from past answers.": (
         "用过去的调用检验策略，或根据过去的回答提出规则。"
     ),
-    "From when on: 30d for so long ago, or a date like 2026-01-31.": (
+    "Only from this time on: 30d for 30 days ago, or a date like 2026-01-31.": (
         "从何时起：30d 表示多久以前，或像 2026-01-31 的日期。"
     ),
-    "Up to when, written like --since.": "到何时为止，写法同 --since。",
+    "Only up to this time, written like --since.": "到何时为止，写法同 --since。",
     "Only decisions by this person, or by `policy:RULE`.": "只看这个人的决定，或 `policy:规则` 的决定。",
     "Only calls of these effects, like `mail.*`.": "只看这些效果的调用，例如 `mail.*`。",
     "Only decisions of this run.": "只看这次运行的决定。",

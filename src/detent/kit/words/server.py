@@ -1,17 +1,17 @@
 """Chinese sentences of `detent serve`."""
 
 CHINESE: dict[str, str] = {
-    "Carry out the calls of runs in a database.": "执行数据库中各运行的调用。",
+    "Make the calls of runs whose journal is in a database.": "执行数据库中各运行的调用。",
     "Make, update or check the tables of a database.": "创建、更新或检查数据库中的表。",
     "How many calls at once.": "同时执行多少个调用。",
     "works on {name} at {place}, {slots} calls at once; runs taken up: {count}": (
         "正在 {place} 处理 {name}，同时 {slots} 个调用；接手的运行：{count}"
     ),
-    "Its place: workers of one name see the same files.": "它所在的位置：同名的工作进程看到同样的文件。",
-    "What it takes, of: {words}.": "它接受哪些调用，可选：{words}。",
-    "How long its place may be away before runs ask.": "其位置离开多久后运行才会询问。",
+    "Its place: workers with the same name see the same files.": "它所在的位置：同名的工作进程看到同样的文件。",
+    "Which queues it takes calls from: {words}.": "它从哪些队列接受调用：{words}。",
+    "How long its place may be away before runs ask a person.": "其位置离开多久后运行才会询问人。",
     "Move the whole journal into a database: --to postgresql://…": "把整个日志移入数据库：--to postgresql://…",
-    "Give up such a move that was not finished.": "放弃一次尚未完成的移动。",
+    "Abandon an unfinished move into a database.": "放弃一次尚未完成的移动。",
     "say either --to, or --all --cancel": "请给出 --to，或者 --all --cancel",
     "moved {runs} runs, {events} events and {claims} claims, all equal on both sides": (
         "已移动 {runs} 个运行、{events} 个事件和 {claims} 个占用，两边完全一致"
@@ -20,7 +20,7 @@ CHINESE: dict[str, str] = {
     "copied to {home}: {names}": "已复制到 {home}：{names}",
     "not moved: {names}": "未移动：{names}",
     "given up; the journal stays in {home}": "已放弃；日志留在 {home}",
-    "With restored: the moment of the copy.": "与 restored 一起使用：副本的时刻。",
+    "With `restored`: when the copy was made.": "与 restored 一起使用：副本的时刻。",
     "--since goes with `restored`, which needs it": "--since 与 `restored` 一起使用，且后者必须有它",
     "restored as of {clock}, epoch {epoch}": "已恢复到 {clock}，纪元 {epoch}",
     "this journal was moved to {address}; this is how it was then": "此日志已移到 {address}；这里是当时的样子",

@@ -10,13 +10,12 @@ CHINESE: dict[str, str] = {
     "  do what failed again, in a new run: {command}": "  在新的运行中重做失败的部分：{command}",
     "List the files a run has kept, or fetch one.": "列出运行保存的文件，或取出其中一个。",
     "Where to write it; by default under its own name.": "写到哪里；默认用它自己的名称。",
-    "Replace a file that is there.": "替换已有的文件。",
     "no artefacts": "没有产物",
-    "Make a case from a run; into FILE if one is given.": "由一次运行生成用例；给出 FILE 时写入其中。",
+    "Make a test case from a run; it is written to FILE if one is given.": "由一次运行生成用例；给出 FILE 时写入其中。",
     "Play N random stories of workflow files, and print the smallest that fails as a case.": (
         "把工作流文件随机演练 N 遍，并把最小的失败情形打印成用例。"
     ),
-    "Draw other random stories than those of 0.": "抽取与 0 不同的随机情形。",
+    "The seed of the random stories; 0 by default.": "随机情形的种子；默认 0。",
     "the file of run {run} is not there any more, so no case can name it": "运行 {run} 的文件已不在，用例无法引用它",
     "random stories are drawn by hypothesis, which is not installed; `pip install 'detent[fuzz]'`": (
         "随机情形由 hypothesis 抽取，而它没有安装；请运行 `pip install 'detent[fuzz]'`"
@@ -34,7 +33,7 @@ CHINESE: dict[str, str] = {
     "# and the process dies at moment {moment}: play it with --crash": (
         "# 并且进程在时刻 {moment} 死亡：请用 --crash 演练"
     ),
-    "Say which states and transitions no case goes through.": "说明哪些状态和转移没有任何用例经过。",
+    "List the states and transitions that no case covers.": "列出没有任何用例经过的状态和转移。",
     "`{name}`: {states} of {all_states} states entered, {rows} of {all_rows} transitions taken": (
         "`{name}`：进入了 {all_states} 个状态中的 {states} 个，走过了 {all_rows} 条转移中的 {rows} 条"
     ),
@@ -46,7 +45,7 @@ CHINESE: dict[str, str] = {
     ),
     "Where to write it; otherwise it is printed.": "写到哪个文件；不给出则打印。",
     "{name}, as JSON": "{name}（JSON 格式）",
-    "Take a part of a workflow: it begins at its first state.": "把文件当作工作流的片段：从第一个状态开始。",
+    "Accept a part of a workflow; it begins at its first state.": "把文件当作工作流的片段：从第一个状态开始。",
     "Repeat each case with a crash at every write and call; the end must be the same.": (
         "在每次写入和每次调用处各崩溃一次，重跑每个用例；结局必须相同。"
     ),

@@ -26,7 +26,7 @@ SHOWN = 12  # letters of a digest
 @click.option(
     "--to", "place", default="", metavar="FILE|-", help=_("Where to write it; by default under its own name.")
 )
-@click.option("--force", "is_forced", is_flag=True, help=_("Replace a file that is there."))
+@click.option("--force", "is_forced", is_flag=True, help=_("Replace an existing file."))
 def artefacts(caller: Caller, run: str, name: str, place: str, is_forced: bool) -> int:
     """List the files a run has kept, or fetch one."""
     found = list_artefacts(caller.reader, caller.find(run).run_id)

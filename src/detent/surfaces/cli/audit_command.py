@@ -19,9 +19,14 @@ AT_ONCE = 200  # rows that are aligned with each other
 COLOURS = {"reject": "red", "deny": "red", "edit": "yellow", "expire": "yellow"}
 
 since_option = click.option(
-    "--since", default="", metavar="TIME", help=_("From when on: 30d for so long ago, or a date like 2026-01-31.")
+    "--since",
+    default="",
+    metavar="TIME",
+    help=_("Only from this time on: 30d for 30 days ago, or a date like 2026-01-31."),
 )
-until_option = click.option("--until", default="", metavar="TIME", help=_("Up to when, written like --since."))
+until_option = click.option(
+    "--until", default="", metavar="TIME", help=_("Only up to this time, written like --since.")
+)
 
 
 @verb("audit")

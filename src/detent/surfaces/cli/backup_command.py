@@ -16,15 +16,15 @@ from detent.kit.terminal.option import by_option, comment_option, verb
 
 @verb("backup")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--force", "is_forced", is_flag=True, help=_("Replace a file that is there."))
+@click.option("--force", "is_forced", is_flag=True, help=_("Replace an existing file."))
 @click.option(
     "--keep", type=click.IntRange(1, 100_000), default=None, metavar="COUNT",
-    help=_("If FILE is a folder: keep only so many of the backups in it."),
+    help=_("If FILE is a folder: keep only this many backups in it."),
 )  # fmt: skip
 def backup(caller: Caller, file: Path, is_forced: bool, keep: int | None) -> int:
     """Write a backup of the home and check it."""
     if keep is not None and not file.is_dir():
-        raise click.UsageError(_("--keep goes with a folder; {file} is none", file=visible(str(file))))
+        raise click.UsageError(_("--keep needs a folder; {file} is not one", file=visible(str(file))))
     done = back_up(caller.home, file, is_forced=is_forced, keep=keep or 0)
     if caller.is_json:
         emit({"ok": True, **done._asdict(), "error": None})
@@ -40,9 +40,9 @@ def backup(caller: Caller, file: Path, is_forced: bool, keep: int | None) -> int
 
 @verb("restore")
 @click.argument("file", metavar="[FILE]", required=False, type=click.Path(path_type=Path))
-@click.option("--over", "is_over", is_flag=True, help=_("Take the place of a journal that is there; it is kept aside."))
+@click.option("--over", "is_over", is_flag=True, help=_("Replace an existing journal; the old one is kept aside."))
 @click.option(
-    "--close-gap", "is_closing", is_flag=True, help=_("Ask no more about calls that the backup could not know.")
+    "--close-gap", "is_closing", is_flag=True, help=_("Stop asking about calls that the backup could not know of.")
 )
 @by_option
 @comment_option
@@ -89,9 +89,9 @@ async def _close_gap(caller: Caller, by: str, comment: str) -> int:
 
 
 @verb("move")
-@click.option("--to", "target", default="", metavar="FOLDER", help=_("Where the home is to be; new or empty."))
+@click.option("--to", "target", default="", metavar="FOLDER", help=_("The new folder; it must be new or empty."))
 @click.option("--all", "is_all", is_flag=True, help=_("Move the whole journal into a database: --to postgresql://…"))
-@click.option("--cancel", "is_cancelled", is_flag=True, help=_("Give up such a move that was not finished."))
+@click.option("--cancel", "is_cancelled", is_flag=True, help=_("Abandon an unfinished move into a database."))
 def move(caller: Caller, target: str, is_all: bool, is_cancelled: bool) -> int:
     """Move the home to another folder of this machine, or its journal into a database."""
     if is_cancelled == bool(target):

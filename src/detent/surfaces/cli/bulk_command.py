@@ -24,21 +24,26 @@ SHOWN_MAX = 40
 
 @verb("bulk")
 @click.argument("deed", metavar="VERB", type=click.Choice(VERBS))
-@click.option("--where", metavar="EXPRESSION", default="", help=_("Only those for which this holds."))
+@click.option("--where", metavar="EXPRESSION", default="", help=_("Only runs for which this query holds."))
 @click.option(
-    "--text", metavar="WORDS", default="", help=_("Only those with these words in input, questions or output.")
+    "--text", metavar="WORDS", default="", help=_("Only runs with these words in their input, questions or output.")
 )
 @click.option(
-    "--status", type=click.Choice([s.value for s in Status]), multiple=True, help=_("Only those; may be repeated.")
+    "--status",
+    type=click.Choice([s.value for s in Status]),
+    multiple=True,
+    help=_("Only runs of this status; may be repeated."),
 )
 @click.option("--machine", default="", metavar="NAME", help=_("Only runs of this workflow."))
-@click.option("--signal", "signal_name", default="", metavar="NAME", help=_("Of `signal`: its name."))
-@click.option("--data", default="", metavar="JSON", help=_("Of `signal`: what it carries."))
-@click.option("--outcome", type=click.Choice(list(OUTCOMES)), help=_("Of `settle`: what became of each call in doubt."))
-@click.option("--to", "file", default="", metavar="FILE[:NAME]", help=_("Of `migrate`: the definition to go on under."))
+@click.option("--signal", "signal_name", default="", metavar="NAME", help=_("For `signal`: its name."))
+@click.option("--data", default="", metavar="JSON", help=_("For `signal`: its data, a JSON object."))
+@click.option(
+    "--outcome", type=click.Choice(list(OUTCOMES)), help=_("For `settle`: the outcome of each call in doubt.")
+)
+@click.option("--to", "file", default="", metavar="FILE[:NAME]", help=_("For `migrate`: the new definition."))
 @click.option("--state", default="", metavar="STATE", help=_("The current state's name in the new machine."))
 @click.option("--reason", default="", metavar="TEXT", help=_("The reason, for the journal."))
-@click.option("--yes", "is_sure", is_flag=True, help=_("Do it; without this, only show what would become of each."))
+@click.option("--yes", "is_sure", is_flag=True, help=_("Do it; without this, only show what would happen to each run."))
 @by_option
 async def bulk(caller: Caller, deed: Any, is_sure: bool, by: str, **given: Any) -> int:
     """Do one thing to many runs; without --yes, show what would be done."""

@@ -22,7 +22,7 @@ from detent.surfaces.cli.serve_command import PORT, find_port, make_address, ser
     metavar="PORT",
     help=_("The port of a server that is started; by default the first free one from {port} on.", port=PORT),
 )
-@click.option("--no-open", "is_quiet", is_flag=True, help=_("Print the link, and open no browser."))
+@click.option("--no-open", "is_quiet", is_flag=True, help=_("Print the link instead of opening a browser."))
 async def edit(caller: Caller, *, file: str, port: int | None, is_quiet: bool) -> int:
     """Open a file in the editor; serves until SIGINT or SIGTERM if no server was there."""
     project = ProjectFolder(Path.cwd(), caller.home)

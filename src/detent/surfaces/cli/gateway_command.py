@@ -26,7 +26,10 @@ CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode", "codex")
 @click.argument("client", default="", metavar="[CLIENT]")
 @click.option("--http", "port", type=click.IntRange(0, 65535), help=_("Serve over streamable HTTP on this port."))
 @click.option(
-    "--page", default="", metavar="URL", help=_("The page where questions are answered, to be told to clients.")
+    "--page",
+    default="",
+    metavar="URL",
+    help=_("The address of the page where questions are answered, for clients to show."),
 )
 @click.option(
     "--mcp-may-approve-irreversible",

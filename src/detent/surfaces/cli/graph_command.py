@@ -22,7 +22,7 @@ WIDTH_MIN, WIDTH_MAX = 60, 160
     "--format", "form", type=click.Choice(FORMATS), default="ascii", show_default=True, help=_("The output format.")
 )
 @click.option("--output", default="", metavar="FILE", help=_("Write the picture to this file."))
-@click.option("--theme", type=click.Choice(["auto", "light", "dark"]), default="auto", help=_("Colours of an SVG."))
+@click.option("--theme", type=click.Choice(["auto", "light", "dark"]), default="auto", help=_("The colours of an SVG."))
 def graph(caller: Caller, subject: str, form: str, output: str, theme: str) -> int:
     """Draw a machine or a run."""
     drawn = _draw(_picture(caller, subject), form, theme)

@@ -51,7 +51,7 @@ AGENTS = {
 
 @verb("hook")
 @click.argument("agent", type=click.Choice(list(AGENTS)), metavar="claude|codex|gemini")
-@click.option("--decide", "is_deciding", is_flag=True, help=_("Decide a call that is described on standard input."))
+@click.option("--decide", "is_deciding", is_flag=True, help=_("Decide on the call that standard input describes."))
 @click.option(
     "--wait", "wait_s", type=click.FloatRange(0), default=WAIT_S, help=_("How many seconds to wait for a person.")
 )

@@ -31,9 +31,10 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
     """What can be said of a person."""
     for option in reversed((
         click.option("--role", "roles", multiple=True, type=click.Choice(ROLES),
-                     help=_("What they may do; several times.")),
-        click.option("--group", "groups", multiple=True, metavar="NAME", help=_("A group they are in; several times.")),
-        click.option("--speaks-for", multiple=True, metavar="NAME", help=_("Somebody in whose name they may answer.")),
+                     help=_("A role they have; may be repeated.")),
+        click.option("--group", "groups", multiple=True, metavar="NAME",
+                     help=_("A group they are in; may be repeated.")),
+        click.option("--speaks-for", multiple=True, metavar="NAME", help=_("Somebody they may answer for.")),
         click.option("--key", "keys", multiple=True, metavar="FILE", help=_("A file with their SSH public key.")),
         click.option("--os-user", default=None, metavar="USER", help=_("Their user name on this machine.")),
         click.option("--proxy-name", "proxy", default=None, metavar="NAME",
@@ -91,7 +92,7 @@ async def group(caller: Caller, name: str, groups: tuple[str, ...], is_drop: boo
     return await _change(caller, {"do": "change", "name": name, key: list(groups)}, False, by)
 
 
-@verb("token", _("Make a new token for a person; it is shown once, and the old one ends."))
+@verb("token", _("Make a new token for a person; it is shown once, and the old one stops working."))
 @name_argument
 @drop_option
 @by_option
@@ -101,7 +102,7 @@ async def token(caller: Caller, name: str, is_drop: bool, by: str) -> int:
     return await _change(caller, given, not is_drop, by)
 
 
-@verb("link", _("Make a link that logs a person in to the page, once and within ten minutes."))
+@verb("link", _("Make a link that logs a person in to the page; it works once, for ten minutes."))
 @name_argument
 @click.option("--address", default="", metavar="URL", help=_("Where the server is; http://127.0.0.1:8410 by default."))
 @by_option
@@ -126,7 +127,7 @@ async def remove(caller: Caller, name: str, by: str) -> int:
     return await _change(caller, {"do": "remove", "name": name}, False, by)
 
 
-@verb("adopt", _("Put an edit by hand of the people file into the journal."))
+@verb("adopt", _("Record a manual edit of the people file in the journal."))
 @by_option
 async def adopt(caller: Caller, by: str) -> int:
     """Take the file as it is."""

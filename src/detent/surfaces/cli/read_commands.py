@@ -137,20 +137,23 @@ def _stray(caller: Caller) -> int:
 
 
 @verb("list")
-@click.option("--waiting", is_flag=True, help=_("Only those that wait."))
+@click.option("--waiting", is_flag=True, help=_("Only runs that wait."))
 @click.option(
-    "--status", type=click.Choice([s.value for s in Status]), multiple=True, help=_("Only those; may be repeated.")
+    "--status",
+    type=click.Choice([s.value for s in Status]),
+    multiple=True,
+    help=_("Only runs of this status; may be repeated."),
 )
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help=_("The maximum number to show.")
 )
-@click.option("--system", is_flag=True, help=_("Also those in which detent records its own work."))
+@click.option("--system", is_flag=True, help=_("Also list the runs in which detent records its own work."))
 @click.option("--watch", "is_live", is_flag=True, help=_("Keep running and show every change."))
-@click.option("--where", metavar="EXPRESSION", default="", help=_("Only those for which this holds."))
+@click.option("--where", metavar="EXPRESSION", default="", help=_("Only runs for which this query holds."))
 @click.option(
-    "--text", metavar="WORDS", default="", help=_("Only those with these words in input, questions or output.")
+    "--text", metavar="WORDS", default="", help=_("Only runs with these words in their input, questions or output.")
 )
-@click.option("--sort", metavar="NAME", default="", help=_("In the order of an attribute; -NAME turns it round."))
+@click.option("--sort", metavar="NAME", default="", help=_("Sort by an attribute; -NAME reverses the order."))
 async def list_runs(
     caller: Caller,
     *,

@@ -37,11 +37,11 @@ PORTS = 10  # that are tried in turn: a browser keeps drafts by address, so it s
 @click.option(
     "--config", default="", metavar="FILE", help=_("Hooks, webhooks and limits; detent.serve.yaml by default.")
 )
-@click.option("--backup", default="", metavar="FOLDER", help=_("Write backups into this folder again and again."))
+@click.option("--backup", default="", metavar="FOLDER", help=_("Write a backup into this folder at regular intervals."))
 @click.option("--every", default="", metavar="TIME", help=_("With --backup: how often, like 1h (the default)."))
 @click.option(
     "--keep", type=click.IntRange(1, 100_000), default=None, metavar="COUNT",
-    help=_("With --backup: how many stay; 24 by default."),
+    help=_("With --backup: how many are kept; 24 by default."),
 )  # fmt: skip
 @click.option("--open", "is_open", is_flag=True, help=_("Open the page in a browser."))
 async def serve(  # noqa: PLR0913  # one for each option

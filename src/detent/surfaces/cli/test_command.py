@@ -37,11 +37,13 @@ WIDTH = 110
 @click.option(
     "--crash", is_flag=True, help=_("Repeat each case with a crash at every write and call; the end must be the same.")
 )
+@click.option("--coverage", "is_measured", is_flag=True, help=_("List the states and transitions that no case covers."))
 @click.option(
-    "--coverage", "is_measured", is_flag=True, help=_("Say which states and transitions no case goes through.")
-)
-@click.option(
-    "--record", "recorded", default="", metavar="RUN", help=_("Make a case from a run; into FILE if one is given.")
+    "--record",
+    "recorded",
+    default="",
+    metavar="RUN",
+    help=_("Make a test case from a run; it is written to FILE if one is given."),
 )
 @click.option(
     "--fuzz",
@@ -50,7 +52,7 @@ WIDTH = 110
     metavar="N",
     help=_("Play N random stories of workflow files, and print the smallest that fails as a case."),
 )
-@click.option("--seed", type=int, default=0, metavar="N", help=_("Draw other random stories than those of 0."))
+@click.option("--seed", type=int, default=0, metavar="N", help=_("The seed of the random stories; 0 by default."))
 def test(
     caller: Caller,
     files: tuple[str, ...],

@@ -10,7 +10,7 @@ import msgspec
 
 from detent.core.status import Status
 from detent.define import load
-from detent.define.schedule import parse_moment
+from detent.define.schedule import parse_moment, show_moment
 from detent.define.trigger import Trigger
 from detent.errors import Refused
 from detent.kit.error_translation import translate_error
@@ -78,7 +78,7 @@ async def remove(caller: Caller, name: str, by: str) -> int:
     return _say_done(caller, chosen, _("removed"))
 
 
-@verb("pause", _("Let a trigger start nothing until it is resumed."))
+@verb("pause", _("Pause a trigger: it starts nothing until it is resumed."))
 @name_argument
 @by_option
 async def pause(caller: Caller, name: str, by: str) -> int:
@@ -91,7 +91,7 @@ async def pause(caller: Caller, name: str, by: str) -> int:
     return _say_done(caller, chosen, _("paused"))
 
 
-@verb("resume", _("Let a trigger go on; what was planned meanwhile is not made up for."))
+@verb("resume", _("Resume a trigger; what was planned in the meantime is not started."))
 @name_argument
 @by_option
 async def resume(caller: Caller, name: str, by: str) -> int:
@@ -113,6 +113,10 @@ async def fire_by_hand(caller: Caller, name: str, given: str, at: str, by: str) 
     """Fire one trigger by hand."""
     armed = _only(find_triggers(_present(caller), name))
     when = parse_moment(at, _zone(armed.trigger)) if at else time.time()
+    schedule = armed.trigger.schedule
+    if at and schedule is not None and when not in (planned := schedule.next(when - 1e-3)):
+        told = show_moment(planned[0], schedule.timezone) if planned else "none"
+        raise Refused(f"`{armed.name}` has no planned time {at}; the next one is {told}")
     mark = mark_of_time(when) if at else f"hand-{mark_of_time(when)}"
     occasion = Occasion(mark, when, parse_object(given, "--event"), is_manual=True, by=by)
     async with caller.host() as host:
@@ -123,11 +127,11 @@ async def fire_by_hand(caller: Caller, name: str, given: str, at: str, by: str) 
     return _say_runs(caller, [done])
 
 
-@verb("backfill", _("Start the runs of planned times in the past that have none."))
+@verb("backfill", _("Start the runs that are missing for planned times in the past."))
 @name_argument
 @click.option("--from", "since", required=True, metavar="TIME", help=_("The first moment, like 2026-01-31."))
 @click.option("--to", "until", default="", metavar="TIME", help=_("The last moment; now by default."))
-@click.option("--dry-run", "is_dry", is_flag=True, help=_("Only say which they are."))
+@click.option("--dry-run", "is_dry", is_flag=True, help=_("Only list them."))
 @by_option
 async def backfill(caller: Caller, name: str, since: str, until: str, is_dry: bool, by: str) -> int:
     """Fire for every planned time of a range, in order; each once, whoever asks for it again."""
@@ -170,7 +174,7 @@ async def run_due(caller: Caller) -> int:
 
 @verb("send", _("Send a signal to the triggers that wait for it."))
 @click.argument("signal", metavar="SIGNAL")
-@click.option("--data", "given", default="", metavar="JSON|@FILE", help=_("What it carries, a JSON object."))
+@click.option("--data", "given", default="", metavar="JSON|@FILE", help=_("Its data, a JSON object."))
 @click.option("--id", "id", default="", metavar="ID", help=_("The same id twice counts once."))
 @by_option
 async def send(caller: Caller, signal: str, given: str, id: str, by: str) -> int:

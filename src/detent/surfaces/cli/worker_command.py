@@ -27,12 +27,15 @@ NAME_MAX = 100
 
 @verb("worker")
 @click.option("--slots", type=click.IntRange(1, 1000), default=SLOTS, metavar="N", help=_("How many calls at once."))
-@click.option("--name", default="", metavar="NAME", help=_("Its place: workers of one name see the same files."))
+@click.option("--name", default="", metavar="NAME", help=_("Its place: workers with the same name see the same files."))
 @click.option(
-    "--queues", default=",".join(QUEUES), metavar="LIST", help=_("What it takes, of: {words}.", words=", ".join(QUEUES))
+    "--queues",
+    default=",".join(QUEUES),
+    metavar="LIST",
+    help=_("Which queues it takes calls from: {words}.", words=", ".join(QUEUES)),
 )
 @click.option("--lease", "lease_s", type=click.FloatRange(1.0), default=LEASE_S, metavar="SECONDS",
-              help=_("How long its place may be away before runs ask."))  # fmt: skip
+              help=_("How long its place may be away before runs ask a person."))  # fmt: skip
 async def worker(caller: Caller, slots: int, name: str, queues: str, lease_s: float) -> int:
     """Carry out calls until SIGINT or SIGTERM."""
     if not find_address(caller.home):
@@ -70,7 +73,7 @@ async def worker(caller: Caller, slots: int, name: str, queues: str, lease_s: fl
 
 @verb("db")
 @click.argument("what", type=click.Choice(["init", "migrate", "check", "restored"]))
-@click.option("--since", default="", metavar="TIME", help=_("With restored: the moment of the copy."))
+@click.option("--since", default="", metavar="TIME", help=_("With `restored`: when the copy was made."))
 @by_option
 async def db(caller: Caller, what: str, since: str, by: str) -> int:
     """Make the tables of a database, bring them up to date, look at them, or say that they were restored."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import msgspec
+from mcp import MCPError
 from mcp.server.mcpserver import (
     AcceptedElicitation,
     Context,
@@ -25,7 +26,7 @@ from mcp.server.mcpserver import (
     Resolve,
 )
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
-from mcp.types import ToolAnnotations
+from mcp.types import INVALID_PARAMS, ToolAnnotations
 from pydantic import BaseModel, Field, create_model
 
 from detent.core.answer import answer_of
@@ -90,6 +91,16 @@ def _explain(read: Callable[[], str]) -> str:
         raise ResourceError(visible(str(error))) from None
 
 
+class _PromptServer(MCPServer):
+    """The SDK's server; what is wrong with a request for a prompt is told to the client, and is no fault of ours."""
+
+    async def get_prompt(self, name: str, arguments: Any = None, context: Any = None) -> Any:
+        try:
+            return await super().get_prompt(name, arguments, context)
+        except ValueError as error:
+            raise MCPError(INVALID_PARAMS, str(error)) from None
+
+
 class Surface:
     """A server over the home of a host, which drives runs here or in the process that has the journal."""
 
@@ -101,7 +112,7 @@ class Surface:
         self._folder = (folder or Path.cwd()).resolve()
         law = host.policy
         self._may_all = mcp_may_approve_irreversible or (law is not None and law.mcp_may_approve_irreversible)
-        self.server = MCPServer("detent", instructions=INSTRUCTIONS, log_level="ERROR")
+        self.server = _PromptServer("detent", instructions=INSTRUCTIONS, log_level="ERROR")
         self._add_tools()
         self._add_resources()
         self._add_prompts()

@@ -71,7 +71,7 @@ class ClientView:
         try:
             wanted = (Status(status),) if status else ()
         except ValueError:
-            raise Refused(f"`{status}` is no status; one of {', '.join(one.value for one in Status)}") from None
+            raise Refused(f"`{status}` is not a status; one of {', '.join(one.value for one in Status)}") from None
         found = self._reader.list(Query(wanted, without=HOUSEKEEPING, limit=min(limit, LIST_MAX))).runs
         return Lines(
             runs=[

@@ -90,8 +90,8 @@ def _check(reader: Reader, items: Sequence[BatchItem]) -> None:
             continue
         if not is_batchable(question_of(contract)):
             raise Refused(
-                f"`{one.contract_id}` of run {one.run_id} is no plain approval: doubts, forms, repeats and what must be"
-                " signed are answered one by one"
+                f"`{one.contract_id}` of run {one.run_id} is not a plain approval: doubts, forms, repeats and what must"
+                " be signed are answered one by one"
             )
         kinds.add((now.run.machine, contract.action))
     if len(kinds) > 1:

@@ -194,7 +194,7 @@ async def begin(room: HttpServer, call: HttpCall) -> CallStanding:
     run_id = call.body.run_id
     known = await room.ask(room.reader.summary, run_id) if room.reader.has_runs() else None
     if known is not None and not known.source.startswith(f"{CALLER_MARK}{order.tool} "):
-        raise Refused(f"run {run_id} is no call of `{order.tool}`")
+        raise Refused(f"run {run_id} is not a call of `{order.tool}`")
     try:
         return _show(await program.desk.begin(run_id, order))
     except CallNotDone as error:

@@ -48,7 +48,7 @@ def _is_piece(data: Mapping[str, Any]) -> bool:
     return len(data) == 1 and isinstance(data.get("text"), str)
 
 
-class Ear:
+class ProgressReader:
     """One reader of one run: what was said before it came, then each word; the oldest dropped first."""
 
     def __init__(self, ring: Callable[[], None]) -> None:
@@ -68,13 +68,13 @@ class Ear:
         return told
 
 
-class Voices:
+class ProgressFeed:
     """Everything that is being said in the runs of this process."""
 
     def __init__(self, host: OpenHost) -> None:
         self._host = host
         self._spoken: OrderedDict[tuple[str, str], ProgressText] = OrderedDict()
-        self._ears: dict[str, list[Ear]] = {}
+        self._readers: dict[str, list[ProgressReader]] = {}
         host.hear_all(self.hear)
 
     def hear(self, run_id: str, contract_id: str, data: Mapping[str, Any]) -> None:
@@ -86,23 +86,23 @@ class Voices:
         spoken.add(shown, len(told))
         if len(self._spoken) > CONTRACTS_MAX:
             self._spoken.popitem(last=False)
-        for ear in self._ears.get(run_id, ()):
-            ear.hear(told)
+        for reader in self._readers.get(run_id, ()):
+            reader.hear(told)
 
-    def open(self, run_id: str, ring: Callable[[], None]) -> Ear:
+    def open(self, run_id: str, ring: Callable[[], None]) -> ProgressReader:
         """Somebody begins to listen to a run; to be closed again."""
-        ear = Ear(ring)
+        reader = ProgressReader(ring)
         for contract_id in self._host.at_work(run_id):
             spoken = self._spoken.get((run_id, contract_id))
             if spoken is not None:
-                ear.hear(message("said", {"contract_id": contract_id, "data": spoken.words}))
-        self._ears.setdefault(run_id, []).append(ear)
-        return ear
+                reader.hear(message("said", {"contract_id": contract_id, "data": spoken.words}))
+        self._readers.setdefault(run_id, []).append(reader)
+        return reader
 
-    def close(self, run_id: str, ear: Ear) -> None:
+    def close(self, run_id: str, reader: ProgressReader) -> None:
         """One listener less."""
-        ears = self._ears.get(run_id, [])
-        if ear in ears:
-            ears.remove(ear)
-        if not ears:
-            self._ears.pop(run_id, None)
+        readers = self._readers.get(run_id, [])
+        if reader in readers:
+            readers.remove(reader)
+        if not readers:
+            self._readers.pop(run_id, None)

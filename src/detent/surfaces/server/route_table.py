@@ -19,6 +19,7 @@ from detent.surfaces.server import (
     inbox,
     incoming_hook,
     login_routes,
+    mcp_routes,
     run_routes,
     search,
     sentence,
@@ -28,7 +29,6 @@ from detent.surfaces.server import (
     trigger_routes,
     waterfall_routes,
 )
-from detent.surfaces.server import mcp_routes as workshop
 
 PARTS = (
     login_routes,
@@ -53,7 +53,7 @@ PARTS = (
     incoming_hook,
     trigger_routes,
     guard_routes,
-    workshop,
+    mcp_routes,
 )
 
 

@@ -12,7 +12,7 @@ from detent.host.port import OpenHost
 from detent.host.reading import Summary
 from detent.surfaces.server.authentication import Reception
 from detent.surfaces.server.feed import Feeds
-from detent.surfaces.server.progress_feed import Voices
+from detent.surfaces.server.progress_feed import ProgressFeed
 from detent.surfaces.server.prometheus_meter import Meter
 from detent.surfaces.server.question_index import QuestionDesk
 from detent.surfaces.server.setting import ServerSettings
@@ -39,7 +39,7 @@ class HttpServer:
         self.is_closing = False
         self.desk = QuestionDesk(host.reader)
         self.feeds = Feeds(self, tasks)
-        self.voices = Voices(host)
+        self.progress = ProgressFeed(host)
         self.streams = 0
         self.meter = Meter(self)
         self._free = asyncio.Semaphore(READERS_MAX)

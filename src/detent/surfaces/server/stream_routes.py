@@ -51,7 +51,7 @@ def _after(call: HttpCall) -> int | None:
 
 async def _run_chunks(room: HttpServer, run_id: str, after: int) -> AsyncIterator[bytes]:
     feed = await room.feeds.open_run(run_id)
-    ear = room.voices.open(run_id, feed.ring)
+    progress = room.progress.open(run_id, feed.ring)
     place = after
     laggard = Laggard(room.reader, run_id)
     try:
@@ -64,7 +64,7 @@ async def _run_chunks(room: HttpServer, run_id: str, after: int) -> AsyncIterato
             if ready:
                 place = ready[-1].place
                 yield b"".join(frame.body for frame in ready)
-            elif said := ear.take():
+            elif said := progress.take():
                 yield said
             elif feed.is_over and place >= feed.place:
                 yield message("end", {"run_id": run_id, "seq": feed.place})
@@ -73,7 +73,7 @@ async def _run_chunks(room: HttpServer, run_id: str, after: int) -> AsyncIterato
                 yield await _beat(bell, room.settings.limits.heartbeat_seconds)
     finally:
         laggard.close()
-        room.voices.close(run_id, ear)
+        room.progress.close(run_id, progress)
         room.feeds.close_run(feed)
 
 

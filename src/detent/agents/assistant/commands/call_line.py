@@ -95,6 +95,10 @@ def bare_result(result: Any) -> Any:
     """A result without the engine's mark of success; nothing as an empty text."""
     if isinstance(result, Mapping):
         rest = {name: value for name, value in result.items() if name not in ("success", "truncated")}
+        if isinstance(rest.get("text"), str) and rest.keys() <= {"text", "structured", "content"}:  # of an MCP tool
+            blocks = [block for block in rest.get("content") or () if block.get("type") != "text"]
+            named = [f"[{block.get('mimeType') or block.get('type')}]" for block in blocks]
+            return " ".join(filter(None, (rest["text"], *named))) or rest.get("structured", "")
         return next(iter(rest.values())) if len(rest) == 1 else rest
     return "" if result is None else result
 

@@ -240,6 +240,9 @@ class LiveKeyboard:
             elif key.key is Keys.ControlC:
                 self._is_leaving = True  # once more, and whoever is here leaves
                 self._cut_short()
+            elif key.key is Keys.ControlZ:
+                with self._source.cooked_mode():
+                    os.kill(0, signal.SIGTSTP)  # with the servers that were started here, as at the prompt
             elif key.key is Keys.BracketedPaste or (len(key.data) == 1 and key.data.isprintable()):
                 self.typed += key.data
             elif key.key in (Keys.Backspace, Keys.ControlH):
@@ -250,7 +253,7 @@ class LiveKeyboard:
 
     def _cut_short(self) -> None:
         self._is_unwanted = True
-        self.typed = "\n".join([*self._queued, self.typed])  # whoever stops an answer wants to think again
+        self.typed = "\n".join(filter(None, [*self._queued, self.typed]))  # whoever stops it wants to think again
         self._queued.clear()
         if self._stop is not None:
             self._stop()

@@ -131,7 +131,7 @@ class SlashCommands:
             return
         message, deeds = turn
         if message:
-            self._screen.say(_("taken back: {message}", message=brief(message, 80)))
+            self._screen.say(_("taken back: {message}", message=brief(message.partition("\n")[0], 80)))
         else:
             self._screen.say(_("taken back: the summary; the conversation is as it was before"))
         for deed in deeds:

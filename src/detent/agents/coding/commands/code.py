@@ -8,12 +8,17 @@ from typing import Any
 import click
 import msgspec
 
-from detent.agents.coding import active_context, check_detection, github_api, lease, plan_parser, planning
+from detent.agents.coding import (
+    active_context,
+    check_detection,
+    github_api,
+    lease,
+    plan_parser,
+    planning,
+    worker_registry,
+)
 from detent.agents.coding import settings as configuration
-from detent.agents.coding import worker_registry as crew
-from detent.agents.coding.commands import control_commands as codemove
-from detent.agents.coding.commands import read_commands as codelook
-from detent.agents.coding.commands import review_commands as codereview
+from detent.agents.coding.commands import control_commands, read_commands, review_commands
 from detent.agents.coding.commands.current_job import SOURCE, Desk, ask_person, is_interactive
 from detent.agents.coding.job import Published, job_of
 from detent.agents.coding.known_failure import NONE
@@ -180,13 +185,13 @@ def _detect_settings(desk: Desk, worker: str) -> Settings:
 
 
 def _check(chosen: WorkerSettings, desk: Desk) -> None:
-    missing = crew.missing(crew.hire(chosen), str(desk.root))
+    missing = worker_registry.missing(worker_registry.hire(chosen), str(desk.root))
     if missing:
         raise Refused(missing)
 
 
 def _worker(text: str) -> WorkerSettings:
-    return WorkerSettings(text) if text in crew.WORKERS else WorkerSettings("shell", command=text)
+    return WorkerSettings(text) if text in worker_registry.WORKERS else WorkerSettings("shell", command=text)
 
 
 async def _onward(desk: Desk, is_yes: bool) -> int:
@@ -205,7 +210,7 @@ async def _onward(desk: Desk, is_yes: bool) -> int:
         word = said.lower().rstrip("!.。！")
         if word in GO:
             standing = await desk.say("USER_CONFIRM", {"plan": shown_digest, "attended": True})
-            return desk.give(await codereview.attend(desk, standing))
+            return desk.give(await review_commands.attend(desk, standing))
         if word in CANCEL:
             return desk.give(await desk.say("USER_CANCEL"))
         if said:
@@ -280,7 +285,7 @@ async def confirm(caller: Caller, digest: str, is_yes: bool, by: str) -> int:
     if is_yes or not is_interactive(caller):
         return desk.give(await desk.say("USER_CONFIRM", {"plan": now}))
     standing = await desk.say("USER_CONFIRM", {"plan": now, "attended": True})
-    return desk.give(await codereview.attend(desk, standing))
+    return desk.give(await review_commands.attend(desk, standing))
 
 
 @verb("revise", _("Ask for changes to the plan."))
@@ -309,9 +314,9 @@ COMMANDS: dict[str, click.Command] = {
                 work_on_issue,
                 confirm,
                 revise,
-                *codereview.COMMANDS,
-                *codemove.COMMANDS,
-                *codelook.COMMANDS,
+                *review_commands.COMMANDS,
+                *control_commands.COMMANDS,
+                *read_commands.COMMANDS,
             )
         },
         help=_("Turn a requirement into a verified change in a git repository."),

@@ -174,9 +174,13 @@ async def extend(caller: Caller, cost_usd: float, minutes: float, changed_lines:
 
 
 @verb("rollback", _("Roll the files back to a checkpoint; the present files are checkpointed first."))
-@click.option("--run", "is_run", is_flag=True, help=_("Back to before the job."))
+@click.option("--run", "is_run", is_flag=True, help=_("Roll back to before the job."))
 @click.option(
-    "--to", "target", default="", metavar="CHECKPOINT", help=_("To this checkpoint, by id or the beginning of one.")
+    "--to",
+    "target",
+    default="",
+    metavar="CHECKPOINT",
+    help=_("Roll back to this checkpoint, by its id or the beginning of it."),
 )
 @by_option
 async def rollback(caller: Caller, is_run: bool, target: str, by: str) -> int:

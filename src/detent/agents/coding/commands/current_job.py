@@ -15,7 +15,7 @@ from detent.agents.coding import active_context, delivery, lease, planning
 from detent.agents.coding import archive as archives
 from detent.agents.coding.commands.job_story import CodeNarrator
 from detent.agents.coding.job import FINAL, Job, job_of
-from detent.agents.coding.machine import CODING, OPERATIONS
+from detent.agents.coding.machine import OPERATIONS
 from detent.agents.coding.workspace import Repository
 from detent.core.run import Run
 from detent.core.status import Status
@@ -37,6 +37,7 @@ UNVERIFIED = 6  # archived, and there was nothing to check it with
 COLOURS = {"DONE": "green", "BLOCKED": "red", "IN_PROGRESS": "yellow", "SKIPPED": "dim"}
 
 
+DOUBTS_MAX = 4
 WORDS = {
     "verified": _("verified: the tests ran and passed, by name, where the worker could not reach"),
     "checked": _("checked: the checks succeeded, but no test vouches for it by name"),
@@ -78,7 +79,7 @@ class Desk:
         if held:
             return held
         if self.caller.has_journal():
-            for summary in walk_runs(self.caller.reader, Query(name=CODING.name)):
+            for summary in walk_runs(self.caller.reader, Query(agent="coding")):
                 return summary.run_id
         raise Unknown(f"there is no coding job here; begin one: {self.caller.command('code', 'start', 'REQUIREMENT')}")
 
@@ -187,6 +188,8 @@ def facts(job: Job, run: Run) -> dict[str, Any]:
         "task": job.step.task,
         "blocked": msgspec.to_builtins(job.blocked) if job.blocked and run.state == "BLOCKED" else None,
         "outcome": job.outcome,
+        "kept": job.is_kept,
+        "still_failing": list(_list_failing(job)),
         "word": job.final.word if job.final else "",
         "workspace": str(Path(job.root) / job.workspace) if job.workspace else "",
         "landed": msgspec.to_builtins(job.landed) if job.landed else None,
@@ -228,11 +231,11 @@ def tell(caller: Caller, job: Job, run: Run) -> None:
         command = caller.command("code", "resume")
         caller.say(_("  nobody is at work on it now; go on: {command}", command=command), "yellow")
     elif run.ended is not None and job.outcome:
-        caller.say(_("  {outcome}", outcome=job.outcome), "green" if job.outcome == "archived" else "yellow")
+        caller.say(_("  {outcome}", outcome=job.ending), "green" if job.outcome == "archived" else "yellow")
         _tell_evidence(caller, job)
         if job.archive:
             caller.say(_("  record: {file}", file=str(Path(job.root) / job.archive / "summary.md")))
-    if job.undo and job.outcome == "rolled_back":
+    if job.undo and job.ending == "rolled_back":
         caller.say(_("  take it back: {command}", command=caller.command("code", "rollback", "--to", job.undo)))
 
 
@@ -249,16 +252,25 @@ def _tell_evidence(caller: Caller, job: Job) -> None:
     """How much a finished job is worth, what is still wrong, and where it can be seen."""
     if job.publish and job.publish.url:
         caller.say(_("  pull request: {url}", url=visible(job.publish.url)))
+    still = _list_failing(job)
     if job.final is not None and job.final.word:
         word = WORDS[job.final.word]
+        if still and job.final.word == "checked":
+            word = _("checked: nothing that passed before fails now, but what failed before fails still")
         caller.say(f"  {word}", "yellow" if job.final.word == "unverified" else "green")
+        for doubt in job.final.notes[:DOUBTS_MAX] if job.final.word == "checked" else ():
+            caller.say(f"    {visible(doubt)}", "yellow")
     for note in job.log[-3:]:
         if note.text.startswith("you changed these meanwhile"):
             caller.say(f"  {visible(note.text)}", "yellow")
-    still = [test for step in job.final.steps for test in step.failing_ids] if job.final else []
     if still:
         names = visible(", ".join(still[:5]) + (" …" if len(still) > 5 else ""))
         caller.say(_("  still failing, as before the job: {names}", names=names), "yellow")
+
+
+def _list_failing(job: Job) -> tuple[str, ...]:
+    """What failed before the job and fails still, at its end."""
+    return tuple(test for step in job.final.steps for test in step.failing_ids) if job.final else ()
 
 
 def _menu(job: Job) -> list[tuple[str, tuple[str, ...]]]:

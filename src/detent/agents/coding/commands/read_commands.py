@@ -8,9 +8,8 @@ from typing import Any
 import click
 
 from detent.agents.coding import archive as archives
-from detent.agents.coding import check_detection, lease
+from detent.agents.coding import check_detection, lease, worker_registry
 from detent.agents.coding import settings as configuration
-from detent.agents.coding import worker_registry as crew
 from detent.agents.coding.commands.current_job import Desk
 from detent.agents.coding.effect_context import find_worked_on
 from detent.agents.coding.job import job_of
@@ -51,7 +50,7 @@ async def status(caller: Caller) -> int:
 
 
 @verb("checkpoints", _("List the checkpoints, oldest first."))
-@click.option("--all", "is_all", is_flag=True, help=_("Of every job."))
+@click.option("--all", "is_all", is_flag=True, help=_("Those of every job."))
 async def checkpoints(caller: Caller, is_all: bool) -> int:
     """Where one can go back to."""
     desk = await Desk.open(caller)
@@ -146,8 +145,8 @@ async def doctor(caller: Caller, by: str) -> int:
         place = shutil.which(program) or shutil.which(str(desk.root / program)) or ""
         findings.append((_("check {name}", name=step.name), bool(place), place or program))
     try:
-        worker = crew.hire(chosen.worker)
-        missing = crew.missing(worker, str(desk.root))
+        worker = worker_registry.hire(chosen.worker)
+        missing = worker_registry.missing(worker, str(desk.root))
         findings.append((_("worker"), not missing, missing or worker.name))
     except DetentError as error:
         findings.append((_("worker"), False, str(error)))

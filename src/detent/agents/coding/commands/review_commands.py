@@ -19,7 +19,6 @@ from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import by_option, verb
 from detent.kit.terminal.run_view import RunReport
 
-ACCEPT = {"", "a", "y", "accept", "yes", "接受"}
 REJECT = {"r", "n", "reject", "no", "拒绝"}
 YES = {"y", "yes", "ok", "是", "好"}
 REST = {"all", "rest", "全部"}
@@ -112,10 +111,10 @@ async def _answer(desk: Desk, question: dict[str, Any], said: dict[str, Any]) ->
     "comments",
     multiple=True,
     metavar="TEXT",
-    help=_("What is wrong: for each --reject in turn, or at all."),
+    help=_("What is wrong: one text for each --reject, or one for all."),
 )
 @click.option("--diff", "seen", default="", metavar="DIGEST", help=_("The digest of the difference you looked at."))
-@click.option("--stop", "is_stopped", is_flag=True, help=_("Neither: block the job."))
+@click.option("--stop", "is_stopped", is_flag=True, help=_("Neither accept nor reject: block the job."))
 @by_option
 async def review(
     caller: Caller,
@@ -167,12 +166,12 @@ def _show(caller: Caller, shown: LandingReview) -> int:
     return 0
 
 
-@verb("include", _("Blocked: name what tests need that pass only in your own tree."))
+@verb("include", _("Blocked: some tests pass only in your own tree; name the files they need."))
 @click.argument("things", metavar="[PATH|VARIABLE]...", nargs=-1)
 @click.option(
     "--service", "services", multiple=True, metavar="PATH", help=_("A socket or folder outside of the project.")
 )
-@click.option("--none", "is_none", is_flag=True, help=_("Nothing: go on without these tests."))
+@click.option("--none", "is_none", is_flag=True, help=_("Include nothing; go on without these tests."))
 @by_option
 async def include(caller: Caller, things: tuple[str, ...], services: tuple[str, ...], is_none: bool, by: str) -> int:
     """Ignored files, sockets and variables for the copy and the checks; remembered on this machine."""

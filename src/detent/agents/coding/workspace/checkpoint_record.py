@@ -180,8 +180,9 @@ async def resolve(place: Worktree, name: str, run: str | None = None) -> Checkpo
     exact = [item for item in found if name in (item.id, item.ref, item.commit)]
     near = exact or [item for item in found if item.id.startswith(name)]
     if not near:
-        latest = f"the latest is {found[-1].id}" if found else "none was taken yet"
-        raise Unknown(f"there is no checkpoint `{name}` here; {latest}")
+        if not found:
+            raise Unknown("there is no checkpoint here; none was taken yet")
+        raise Unknown(f"there is no checkpoint `{name}` here; the latest is {found[-1].id}")
     if len(near) > 1:
         names = ", ".join(item.id for item in near[:8])
         raise Refused(f"`{name}` is the beginning of {len(near)} checkpoints: {names}")

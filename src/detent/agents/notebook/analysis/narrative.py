@@ -159,19 +159,8 @@ def _tell_cleaning(goal: Goal, facts: Facts) -> str:
                 "予以保留，相同的行不会同时出现在训练和测试中。",
             )
         )
-    wanted = str(facts.get("target"))
-    is_target = wanted in missing and facts.get("task") in ("regression", "classification")
-    if is_target:
-        count = int(missing[wanted])
-        missing = {name: many for name, many in missing.items() if name != wanted}
-        lines.append(
-            pick(
-                goal,
-                f"{count:,} {plural('row has', 'rows have', count)} no {quote(wanted)}: models neither learn from them "
-                "nor are measured on them.",
-                f"有 {count:,} 行缺少 {quote(wanted)}：不用于训练，也不用于测量。",
-            )
-        )
+    missing, told = _leave_target(goal, facts, missing)
+    lines += told
     if missing:
         total, is_modelled = sum(missing.values()), facts.get("task") in (None, "regression", "classification")
         english = "; models fill them from their own training rows only, so that nothing leaks" if is_modelled else ""
@@ -197,6 +186,21 @@ def _tell_cleaning(goal: Goal, facts: Facts) -> str:
     if not lines:
         lines.append(pick(goal, "Nothing had to be cleaned.", "数据无需清洗。"))
     return " ".join(lines) if goal.language == "en" else "".join(lines)
+
+
+def _leave_target(goal: Goal, facts: Facts, missing: Mapping[str, int]) -> tuple[Mapping[str, int], list[str]]:
+    """Missing values without those of the target, whose rows are no use to a model; what is to be said of these."""
+    wanted = str(facts.get("target"))
+    if wanted not in missing or facts.get("task") not in ("regression", "classification"):
+        return missing, []
+    count = int(missing[wanted])
+    said = pick(
+        goal,
+        f"{count:,} {plural('row has', 'rows have', count)} no {quote(wanted)}: models neither learn from them nor are "
+        "measured on them.",
+        f"有 {count:,} 行缺少 {quote(wanted)}：不用于训练，也不用于测量。",
+    )
+    return {name: many for name, many in missing.items() if name != wanted}, [said]
 
 
 def _tell_shapes(goal: Goal, facts: Facts) -> str:
@@ -319,6 +323,12 @@ def _tell_trials(goal: Goal, facts: Facts) -> str:
         groups = facts.get("groups")
         if groups:
             return _tell_groups(goal, facts)
+        if groups == 0 and facts.get("is_lonely"):
+            return pick(
+                goal,
+                "There are no clear groups of similar rows: a few lie far from all others, and the rest is one group.",
+                "没有明显的分组：少数行远离其他行，其余的行是一个整体。",
+            )
         if groups == 0:
             return pick(
                 goal,

@@ -132,7 +132,44 @@ def _doubts(goal: Goal, facts: Facts, verdict: list[dict[str, Any]]) -> str:
         )
         for one in goal.unread
     ]
-    said += [
+    said += _list_odd_measures(goal, facts)
+    for measure in goal.measures:
+        found = _find_verdict(verdict, measure)
+        naive = (facts.get("naive") or {}).get(measure.metric)  # of a forecast: what was there, repeated
+        if naive is not None and HOLDS[measure.relation](naive, measure.value):
+            said.append(
+                pick(
+                    goal,
+                    f"{mark_measure(measure)} asks for little: "
+                    f"what was there, repeated, has {figure(measure.metric, naive)}.",
+                    f"{mark_measure(measure)} 要求不高：直接重复已有的值就有 {figure(measure.metric, naive)}。",
+                )
+            )
+        elif found.get("easy"):
+            said.append(
+                pick(
+                    goal,
+                    f"{mark_measure(measure)} asks for little: the baseline, which has learned nothing, has "
+                    f"{figure(measure.metric, found.get('baseline'))}.",
+                    f"{mark_measure(measure)} 要求不高："
+                    f"什么都没学的基线已有 {figure(measure.metric, found.get('baseline'))}。",
+                )
+            )
+        elif found.get("narrow"):
+            said.append(
+                pick(
+                    goal,
+                    f"{mark_measure(measure)}: the folds differ so much that other rows could turn the answer.",
+                    f"{mark_measure(measure)}：各折差异较大，换一批行结论可能改变。",
+                )
+            )
+        said += _list_weak_parts(goal, facts, measure) if found.get("met") else []
+    return "\n\n" + pick(goal, " ", "").join(f"⚠ {one}" for one in said) if said else ""
+
+
+def _list_odd_measures(goal: Goal, facts: Facts) -> list[str]:
+    """Measures that nothing can meet, that were taken in part, or that say little of such values."""
+    said = [
         pick(
             goal,
             f"{label(measure.metric)} is never above 1: nothing can meet {mark_measure(measure)}.",
@@ -169,38 +206,7 @@ def _doubts(goal: Goal, facts: Facts, verdict: list[dict[str, Any]]) -> str:
                 f"MAPE 不计真实值为 0 的部分（占 {zeros:.1%}）：此处 MAE 更能说明问题。",
             )
         )
-    for measure in goal.measures:
-        found = _find_verdict(verdict, measure)
-        naive = (facts.get("naive") or {}).get(measure.metric)  # of a forecast: what was there, repeated
-        if naive is not None and HOLDS[measure.relation](naive, measure.value):
-            said.append(
-                pick(
-                    goal,
-                    f"{mark_measure(measure)} asks for little: "
-                    f"what was there, repeated, has {figure(measure.metric, naive)}.",
-                    f"{mark_measure(measure)} 要求不高：直接重复已有的值就有 {figure(measure.metric, naive)}。",
-                )
-            )
-        elif found.get("easy"):
-            said.append(
-                pick(
-                    goal,
-                    f"{mark_measure(measure)} asks for little: the baseline, which has learned nothing, has "
-                    f"{figure(measure.metric, found.get('baseline'))}.",
-                    f"{mark_measure(measure)} 要求不高："
-                    f"什么都没学的基线已有 {figure(measure.metric, found.get('baseline'))}。",
-                )
-            )
-        elif found.get("narrow"):
-            said.append(
-                pick(
-                    goal,
-                    f"{mark_measure(measure)}: the folds differ so much that other rows could turn the answer.",
-                    f"{mark_measure(measure)}：各折差异较大，换一批行结论可能改变。",
-                )
-            )
-        said += _list_weak_parts(goal, facts, measure) if found.get("met") else []
-    return "\n\n" + pick(goal, " ", "").join(f"⚠ {one}" for one in said) if said else ""
+    return said
 
 
 def _list_weak_parts(goal: Goal, facts: Facts, measure: Measure) -> list[str]:

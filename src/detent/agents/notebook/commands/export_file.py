@@ -3,7 +3,6 @@
 from itertools import islice
 from pathlib import Path
 
-from detent.agents.notebook.machine import NOTEBOOK
 from detent.agents.notebook.notebook_file import write_notebook
 from detent.agents.notebook.notebook_state import NotebookState
 from detent.errors import Refused
@@ -15,17 +14,23 @@ from detent.kit.terminal.caller import Caller
 LISTED_MAX = 100
 
 
+def find_notebook(caller: Caller, name: str) -> Summary:
+    """A run of the notebook agent, or one that another run has started as its child."""
+    summary = caller.find(name)
+    work = caller.reader.machine(summary.machine).work.values()
+    if "notebook.plan" not in {action.effect for actions in work for action in actions}:
+        raise Refused(f"run {summary.run_id} is not a notebook")
+    return summary
+
+
 def read_book(caller: Caller, run_id: str) -> NotebookState:
     """A run's book, as it is now."""
-    summary = caller.reader.find(run_id)
-    if "act" not in {action.id for work in caller.reader.machine(summary.machine).work.values() for action in work}:
-        raise Refused(f"run {run_id} is no notebook")
-    return caller.reader.project(run_id, NotebookState)
+    return caller.reader.project(find_notebook(caller, run_id).run_id, NotebookState)
 
 
 def notebooks(caller: Caller) -> list[Summary]:
     """The newest notebook runs of this home."""
-    return list(islice(walk_runs(caller.reader, Query(name=NOTEBOOK.name)), LISTED_MAX)) if caller.has_journal() else []
+    return list(islice(walk_runs(caller.reader, Query(agent="notebook")), LISTED_MAX)) if caller.has_journal() else []
 
 
 def write(

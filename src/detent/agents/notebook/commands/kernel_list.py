@@ -16,7 +16,7 @@ from detent.kit.terminal.caller import Caller, emit
 from detent.kit.terminal.option import run_argument, verb
 
 
-@verb("kernels", _("List the kernels that run, and how long those of waiting runs are kept."))
+@verb("kernels", _("List the running kernels, and how long those of waiting runs are kept."))
 @click.option("--end", "ended", default="", metavar="RUN", help=_("End the kernel of this run."))
 def kernels(caller: Caller, ended: str) -> int:
     """Every kernel of this home."""
@@ -47,7 +47,7 @@ def kernels(caller: Caller, ended: str) -> int:
     return 0
 
 
-@verb("interrupt", _("Interrupt the cell at work; the kernel keeps its variables."))
+@verb("interrupt", _("Interrupt the running cell; the kernel keeps its variables."))
 @run_argument
 def interrupt(caller: Caller, run: str) -> int:
     """Interrupt one cell of a run, wherever it is driven."""

@@ -11,7 +11,7 @@ import click
 
 from detent.agents.notebook.analysis.data_file_check import is_table, refuse_unfit
 from detent.agents.notebook.brief import Brief, KernelBrief
-from detent.agents.notebook.commands.export_file import read_book, write
+from detent.agents.notebook.commands.export_file import find_notebook, read_book, write
 from detent.agents.notebook.commands.progress import telling
 from detent.agents.notebook.machine import NOTEBOOK
 from detent.agents.notebook.notebook_file import find_written, publish
@@ -113,7 +113,7 @@ def _context(text: str) -> dict[str, Any]:
     default=None,
     help=_("What to do when a cell raises."),
 )
-@click.option("--max-steps", type=int, default=0, help=_("Stop after so many steps; an action counts as two."))
+@click.option("--max-steps", type=int, default=0, help=_("Stop after this many steps; an action counts as two."))
 @click.option(
     "--max-behaviors",
     "--max-iterations",
@@ -263,7 +263,7 @@ def _give(caller: Caller, run_id: str, outputs: tuple[str, ...]) -> int:
 @by_option
 async def resume(caller: Caller, run: str, outputs: tuple[str, ...], by: str) -> int:
     """Take a notebook run up again."""
-    summary = caller.find(run)
+    summary = find_notebook(caller, run)
     async with caller.host() as host:
         await host.recover(summary.run_id)
         state = RunReport(caller, summary.run_id).run
@@ -298,7 +298,7 @@ def _recovering(name: str, about: str) -> click.Command:
     @run_argument
     @by_option
     async def moved(caller: Caller, run: str, by: str) -> int:
-        summary = caller.find(run)
+        summary = find_notebook(caller, run)
         async with caller.host() as host:
             await host.signal(summary.run_id, DRIVEN_BY[name], by=by)
             await host.recover(summary.run_id)

@@ -41,7 +41,7 @@ PROMPT = "notebook> "
 @click.option(
     "--planner", default="", metavar="NAME", help=_("The planner: builtin:analysis, builtin:script, http or llm.")
 )
-@click.option("--script", default="", metavar="FILE", help=_("The script of builtin:script."))
+@click.option("--script", default="", metavar="FILE", help=_("The script file for builtin:script."))
 @click.option("--url", default="", metavar="URL", help=_("The URL of an http planner."))
 async def repl(caller: Caller, run: str, planner: str, script: str, url: str) -> int:
     """Read commands until there are no more."""
