@@ -28,6 +28,7 @@ CHINESE = {
     "the key {} is claimed for {}, which does not hold it": "键 {0} 登记给了 {1}，但它并不持有",
     "the key {} is held by {}, but its claim is gone: the deed could be done twice": "键 {0} 由 {1} 持有，但登记不见了：这件事可能被做两次",
     "cannot open the journal {}: {}": "无法打开日志 {0}：{1}",
+    "{}: the database does not answer": "{0}：数据库没有回应",
     "cannot use {} as a home: {}": "不能把 {0} 用作主目录：{1}",
     "{} is not a folder, so it cannot be a home": "{0} 不是文件夹，不能用作主目录",
     "{} cannot be read: it is closed to you": "{0} 无法读取：你没有权限",
