@@ -48,8 +48,8 @@ const countOf = ({ total, is_cut: isCut }) => `${total.toLocaleString()}${isCut 
 /** How many there are, and the attributes of the newest: the index knows both, and may have to catch up first. */
 const lookUp = (filter, abort) => call(`/api/search${sought(filter)}`, undefined, abort);
 const LOOK_MS = 3000; // at most so often while runs move
-/** How many attributes have a column, as far as there is room; what is more stands below the name. On a phone all are lines. */
-const countColumns = () => (innerWidth >= 1440 || innerWidth <= 760 ? 4 : innerWidth >= 1200 ? 3 : innerWidth >= 1000 ? 1 : 0);
+/** How many attributes have a column, as far as there is room; what is more stands below the name. In a narrow window columns are lines. */
+const countColumns = () => (innerWidth >= 1440 || innerWidth < 1000 ? 4 : innerWidth >= 1200 ? 3 : 1);
 const columnCount = signal(countColumns());
 addEventListener("resize", () => { columnCount.value = countColumns(); });
 const columnsOf = (lines) => [...new Set((lines || []).flatMap((line) => Object.keys(line.attributes || {})))].slice(0, columnCount.value);
@@ -105,6 +105,8 @@ export function Runs() {
   const here = useSignal(-1);
   const isActing = useSignal(false);
   const isStale = useSignal(false); // what is shown was found for the filter before
+  const where = useSignal(filter.where); // as it is being written: a list that moves meanwhile takes no letter of it away
+  useEffect(() => { where.value = filter.where; }, [filter.where]);
   const counting = useRef(0);
   const learn = (page) => {
     const known = new Map(page.found.map(({ run, attributes }) => [run.run_id, attributes]));
@@ -161,7 +163,7 @@ export function Runs() {
     <div class="filters" role="search">
       <div class="chips" role="group" aria-label=${_("Status")}>${STATUSES.map((status) => html`<button key=${status} aria-pressed=${String(filter.status.includes(status))} onClick=${() => toggle(status)}>${word(status)}</button>`)}</div>
       <div class="line"><input type="search" ref=${search} aria-label=${_("Search text")} placeholder=${_("Search all texts")} title=${_("Search inputs, questions, outputs, names")} value=${filter.text} onInput=${(event) => tune({ text: event.target.value })} />
-        <input type="search" class="mono where" aria-label=${_("Condition")} placeholder=${_("where amount > 100")} title=${_("where, such as customer == 'Nordwind'")} value=${filter.where} onChange=${(event) => tune({ where: event.target.value })} />
+        <input type="search" class="mono where" aria-label=${_("Condition")} placeholder=${_("where amount > 100")} title=${_("where, such as customer == 'Nordwind'")} value=${where.value} onInput=${(event) => { where.value = event.target.value; }} onChange=${() => tune({ where: where.value })} />
         <select aria-label=${_("Machine")} value=${filter.machine} onChange=${(event) => tune({ machine: event.target.value })}><option value="">${_("all machines")}</option>
           ${[...new Set([...machines.value, ...(filter.machine ? [filter.machine] : [])])].map((name) => html`<option value=${name}>${name}</option>`)}</select>
         <select aria-label=${_("Order")} value=${filter.sort} onChange=${(event) => tune({ sort: event.target.value })}>${[...new Set([...sorts(found.value), ...(filter.sort ? [filter.sort] : [])])].map((name) => html`<option key=${name} value=${name}>${sortWord(name)}</option>`)}</select>
