@@ -102,7 +102,7 @@ def find_zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         raise DefinitionError(
-            f"`{name}` is no time zone here; write one such as Europe/Berlin (`pip install tzdata` brings them all)"
+            f"`{name}` is not a time zone here; write one such as Europe/Berlin (`pip install tzdata` brings them all)"
         ) from None
 
 
@@ -128,7 +128,7 @@ def parse_moment(text: str, timezone: str) -> float:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise DefinitionError(f"`{text}` is no time; write 2026-01-31, or 2026-01-31T08:00") from None
+        raise DefinitionError(f"`{text}` is not a time; write 2026-01-31, or 2026-01-31T08:00") from None
     return (moment if moment.tzinfo is not None else moment.replace(tzinfo=find_zone(timezone))).timestamp()
 
 
