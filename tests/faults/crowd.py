@@ -121,7 +121,8 @@ def conduct(home: Path, world: Path, seed: int, library: str) -> dict[str, Any]:
                 os.write(one.word, b".")
                 one.is_busy, told["steps"] = True, told["steps"] + 1
     for one in crowd:
-        _wake(one)
+        _wake(one)  # all of them first: one may wait for another
+    for one in crowd:
         one.end(signal.SIGKILL if draw.random() < 0.3 else 0)
     return told
 
