@@ -39,7 +39,8 @@ UPDATE_RUN = (
     " cost_usd = ?, held_by = ?, error = ?, alarms = ? where no = ?"
 )
 # Where nothing that is listed by has changed, the indexes are left alone.
-ADVANCE_RUN = "update runs set state = ?, seq = ?, head = ?, updated_at = ? where no = ?"
+# Several events of one run may be written at once: an entry never goes back.
+ADVANCE_RUN = "update runs set state = ?1, seq = ?2, head = ?3, updated_at = ?4 where no = ?5 and seq < ?2"
 KEEP_SNAPSHOT = "insert or replace into snapshots (run, seq, engine, body) values (?, ?, ?, ?)"
 KEEP_PROJECTION = (
     "insert or replace into projections (run, name, version, seq, engine, body) select ?, ?, ?, ?, ?, ?"
@@ -165,10 +166,9 @@ class Journal(Listing):
             if batch.claims or batch.moved or batch.freed:
                 self._keep_claims(batch)
         db.executemany(INSERT_EVENT, [row for batch in batches for row in batch.events])
+        db.executemany(UPDATE_RUN, [batch.update for batch in batches if batch.update])
         db.executemany(ADVANCE_RUN, [batch.advance for batch in batches if batch.advance])
         for batch in batches:
-            if batch.update is not None:
-                db.execute(UPDATE_RUN, batch.update)
             if batch.notes or batch.posted or batch.pruned or batch.meta:
                 self._post(batch)
             if batch.snapshot is not None:

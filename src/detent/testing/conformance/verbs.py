@@ -1,6 +1,7 @@
 """Verbs: what they answer, that a refusal changes nothing, and that an event counts once."""
 
 import asyncio
+import itertools
 from collections.abc import Awaitable
 from pathlib import Path
 
@@ -125,6 +126,21 @@ async def check_a_duplicate_is_acknowledged_when_the_first_is_on_disk(open_host:
             both.create_task(say("first"))
             both.create_task(say("second"))
         assert order == ["first", "second"]
+
+
+async def check_what_comes_to_a_run_at_once_is_written_in_its_order(open_host: HostOpener, home: Path) -> None:
+    """Events that share a commit: some change what the run is listed by, others only its place in the journal."""
+    orders = list(itertools.permutations(("hold", "OPEN", "CLOSE", "release")))
+    async with open_host(home) as host:
+        for number, verbs in enumerate(orders):
+            run = await host.start(DOOR, run_id=f"door-{number}")
+            others = {"hold": host.hold, "release": host.release}
+            said = [others[v](run.id, by="ann") if v in others else host.signal(run.id, v, by="ann") for v in verbs]
+            await asyncio.gather(*said, return_exceptions=True)
+    async with open_host(home) as host:
+        for summary in await host.list(limit=len(orders)):
+            run = await host.show(summary.run_id)
+            assert (summary.seq, summary.state, bool(summary.held_by)) == (run.seq, run.state, run.is_held)
 
 
 async def check_an_early_signal_is_kept(open_host: HostOpener, home: Path) -> None:
