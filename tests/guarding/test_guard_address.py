@@ -185,7 +185,7 @@ async def test_a_call_can_be_nothing_but_a_call(tmp_path: Path) -> None:
             lines = stream.aiter_lines()  # kept: the stream ends with it
             await anext(lines)
             refused = await at.post(f"{PATH}/{name}/calls", order, 409)
-            assert "no call" in refused["error"]["message"]
+            assert "not a call" in refused["error"]["message"]
             await at.get(f"{PATH}/{name}/calls/{begun}", 404)
             await at.post(f"{PATH}/{name}/calls", {**order, "terms": {**terms, "name": "a b"}}, 422)
             await at.post(f"{PATH}/{name}/calls", {**order, "machine": {}}, 422)

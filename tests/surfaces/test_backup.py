@@ -98,7 +98,7 @@ def test_a_list_warns_of_an_older_copy_that_a_run_refuses(detent: Detent) -> Non
 def test_a_home_moves_and_a_second_copy_is_warned_of(detent: Detent) -> None:
     run_id = pay(detent, "bob")
     assert "say --all" in detent("move", "--to", "postgresql://db/detent", code=2).err
-    assert "not an address" in detent("move", "--to", "ssh://db/detent", code=2).err
+    assert "postgresql://HOST" in detent("move", "--to", "ssh://db/detent", code=2).err
     detent("move", "--to", "elsewhere/home")
     assert not detent.has(".detent")
     assert "if it was moved" in detent("run", "pay.yaml", "--set", "to=bob", code=None).err

@@ -101,8 +101,8 @@ def test_the_command_serves_the_file_and_a_second_one_finds_that_server(tmp_path
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("../other.yaml", "is not in the project"), ("no.yaml", "there is no file"), ("notes.txt", "no workflow file"),
-     (".detent/x.yaml", "no file that can be edited")],
+    [("../other.yaml", "is not in the project"), ("no.yaml", "there is no file"), ("notes.txt", "not a workflow file"),
+     (".detent/x.yaml", "not a file that can be edited")],
 )  # fmt: skip
 def test_a_file_that_is_none_of_the_project_is_refused(tmp_path: Path, name: str, why: str) -> None:
     project = tmp_path / "project"

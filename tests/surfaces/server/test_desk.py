@@ -135,7 +135,7 @@ async def test_a_batch_takes_nothing_but_plain_approvals_of_one_action(tmp_path:
         assert filled["similar"] == 0
         for items, problem in (
             ([one, other], "one action of one version"),
-            ([one, filled], "no plain approval"),
+            ([one, filled], "not a plain approval"),
             ([one, one], "every question once"),
         ):
             answer = await at.client.post("/api/inbox/approve", json={"items": [shown(item) for item in items]})
