@@ -227,8 +227,8 @@ async def test_an_answer_is_never_written_on_the_ground_of_a_memory(databases: D
         with pytest.raises(NotWaiting):
             await first.answer(run.id, "work/one/1", {"approved": False})
         await second.show(run.id)
-        await first.answer(run.id, "work/two/1", {"approved": True})
         assert second.recall(run.id) is not None, "it remembers the second question"
+        await first.answer(run.id, "work/two/1", {"approved": True})
         with pytest.raises(NotWaiting):
             await second.answer(run.id, "work/two/1", {"approved": False})
         assert (await asyncio.wait_for(first_end(first, run.id), 30)).status is Status.COMPLETED
