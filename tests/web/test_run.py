@@ -252,7 +252,7 @@ def test_a_coding_job_is_confirmed_worked_on_and_shown_with_its_evidence(stage: 
     page.get_by_role("button", name="Confirm the plan").click()
     shown(page.get_by_text("1 of 1 tasks"))
     card = look().go(f"#/inbox/{run_id}").get_by_role("article").filter(has_text="May this change land?")
-    shown(card.get_by_text("+return a + b"))  # what is to be decided; how the effect was called only for who wants to know
+    shown(card.get_by_text("+return a + b"))  # to be decided; how the effect was called only for who wants to know
     expect(card.get_by_text("The exact call")).to_be_visible()
     expect(card.locator(".call")).to_be_hidden()
     review = page.get_by_role("region", name="Review before it lands")
