@@ -267,10 +267,11 @@ async def take_place(host: GroupHost, live: LoadedRun) -> None:
         if not is_late(live, host.clock.now()):
             return
         queue = host.reader.project(live.run.group, GroupQueue)
-        if queue.given[live.run.id] <= live.run.place_at:
+        if queue.given.get(live.run.id, 0.0) <= live.run.place_at:
             await _plan_late(host, live.run.group, queue)
             queue = host.reader.project(live.run.group, GroupQueue)
-    slot = Signalled(SLOT, {"at": queue.given[live.run.id]}, "host", host.clock.now())
+    now = host.clock.now()
+    slot = Signalled(SLOT, {"at": queue.given.get(live.run.id, now)}, "host", now)
     with suppress(NotWaiting):  # somebody has let it go on meanwhile
         await host.tell(live, slot)
 
@@ -278,8 +279,9 @@ async def take_place(host: GroupHost, live: LoadedRun) -> None:
 async def _plan_late(host: GroupHost, id: str, queue: GroupQueue) -> None:
     """Give all who are late another time, in the order of their old ones; each takes it when it is woken."""
     now = host.clock.now()
-    for run_id in sorted(queue.members, key=queue.given.__getitem__):
-        if queue.given[run_id] < now:
+    slots = {run_id: queue.given.get(run_id, 0.0) for run_id in queue.members}  # none: it came before there was a rate
+    for run_id in sorted(slots, key=slots.__getitem__):
+        if slots[run_id] < now:
             with suppress(Unknown):  # it has not begun
                 late = await host.fetch(run_id)
                 if late.machine.group is not None and is_late(late, now):
