@@ -63,9 +63,9 @@ def _read_arguments(arguments: str | Mapping[str, Any]) -> Mapping[str, Any]:
     try:
         args = json.loads(arguments or "{}")
     except ValueError as error:
-        raise Refused(f"the arguments are no JSON: {error}") from None
+        raise Refused(f"the arguments are not JSON: {error}") from None
     if not isinstance(args, dict):
-        raise Refused("the arguments are no object of JSON")
+        raise Refused("the arguments are not a JSON object")
     return args
 
 

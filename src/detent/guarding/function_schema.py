@@ -65,8 +65,7 @@ class FunctionSchema:
             return dict(plain(to_json(kept), "arguments"))
         except (TypeError, RecursionError) as error:
             raise Refused(
-                f"an argument cannot be written down as JSON: {error}; "
-                "what is no part of the call is named in leave_out"
+                f"an argument cannot be written down as JSON: {error}; name what is not part of the call in leave_out"
             ) from None
 
     def decode(self, said: Mapping[str, Any], given: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,11 +35,11 @@ CHINESE = {
     "a guard at a server's address needs the package httpx2: pip install 'detent[client]'": (
         "通过服务器地址的保护需要 httpx2 包：pip install 'detent[client]'"
     ),
-    "an argument cannot be written down as JSON: {}; what is no part of the call is named in leave_out": "有一个参数不能写成 JSON：{0}；不属于调用的参数请写进 leave_out",
+    "an argument cannot be written down as JSON: {}; name what is not part of the call in leave_out": "有一个参数不能写成 JSON：{0}；不属于调用的参数请写进 leave_out",
     "`{}` yields, and does its work after the call; guard a function that returns": "`{0}` 是生成器，调用之后才做事；请守护一个会返回的函数",
     "argument `{}` does not fit: {}": "参数 `{0}` 不合适：{1}",
-    "the arguments are no JSON: {}": "这些参数不是 JSON：{0}",
-    "the arguments are no object of JSON": "这些参数不是 JSON 对象",
+    "the arguments are not JSON: {}": "这些参数不是 JSON：{0}",
+    "the arguments are not a JSON object": "这些参数不是 JSON 对象",
     "the journal of {} is in a database; start `detent serve` with that home, and give the guard its address": "{0} 的日志在数据库中；请用该目录启动 `detent serve`，并把它的地址交给 guard",
     "`{}` cannot be the name of a server: letters, digits, `_`, `-`": "`{0}` 不能作为服务器的名称：只能用字母、数字、`_`、`-`",
     "two of the servers would have one name here; rename one of them": "其中两个服务器在这里会重名；请改其中一个的名称",
